@@ -42,6 +42,9 @@ CALIBRATION_ERROR = Gauge(
 RUNS_FORGOTTEN = Counter("metacog_runs_forgotten_total", "Runs deleted because they were older than they may get.")
 JOURNAL_QUEUED = Gauge("metacog_journal_queue", "Runs waiting in memory to be recorded.")
 JOURNAL_SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on disk for the database.")
+JOURNAL_UNSETTLED = Counter(
+    "metacog_journal_unsettled_total", "Runs that a durable journal could not put on disk before their answers ended."
+)
 JOURNAL_LOST = Counter("metacog_journal_lost_total", "Runs that could be stored neither in the database nor on disk.")
 
 

@@ -1,12 +1,15 @@
 """The journal records runs without delaying an answer and without losing one.
 
-Runs wait in a bounded queue in memory and are written in batches. While the database is away they wait in a bounded
-file on disk, which is written back, in order, as soon as the database answers. Runs for which even the file has no room
-are counted and logged as errors.
+Runs wait in a bounded queue in memory and are written in batches. A batch that the database does not take in time goes
+to a bounded file on disk with everything behind it, and so do all later runs until the file is empty again: a second
+worker writes it back, in order, as soon as the database answers. So no run is in memory alone for much longer than
+`write_within_s`, even while the database hangs. A durable journal writes every run to the file first, many at once, and
+`settle` waits for that. Runs for which even the file has no room are counted and logged as errors.
 """
 
 import asyncio
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +20,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
-from services.router.metrics import JOURNAL_LOST, JOURNAL_QUEUED, JOURNAL_SPOOLED
+from services.router.metrics import JOURNAL_LOST, JOURNAL_QUEUED, JOURNAL_SPOOLED, JOURNAL_UNSETTLED
 from services.router.service.runs.spool import Spool
 from services.router.service.runs.values import Run
 from services.router.service.timeouts import wait_within
@@ -27,6 +30,13 @@ RECENT = 1000
 RETRY_S = 2.0
 # Runs that end within this time are written together: a statement costs far more than a row [s].
 GATHER_S = 0.05
+# Time that the store gets for a batch before it goes to disk [s].
+WRITE_WITHIN_S = 2.0
+# Time for which an answer waits until its run is durable [s].
+SETTLE_WITHIN_S = 2.0
+# Age of the oldest run in memory alone from which readiness reports it, and of the oldest on disk while it is written
+# back by a durable journal [s].
+LATE_S = 1.0
 # Time in which the queue is written to the store when the process ends [s]; what is left then goes to disk.
 CLOSE_WITHIN_S = 5.0
 
@@ -57,6 +67,8 @@ class Journal:
         max_queue: Runs that may wait in memory [count].
         max_spool_bytes: Size of the file [bytes].
         retry_s: Time between attempts to reach the store again [s].
+        write_within_s: Time that the store gets for a batch before it goes to disk [s].
+        durable: Whether runs are on disk before their answers end.
         redact: Removes what is not to be stored of a run, and so never leaves memory; None: all is stored.
     """
 
@@ -68,33 +80,49 @@ class Journal:
         max_queue: int = 10_000,
         max_spool_bytes: int = 256 * 1024 * 1024,
         retry_s: float = RETRY_S,
+        write_within_s: float = WRITE_WITHIN_S,
+        durable: bool = False,
         redact: Callable[[Run], Run] | None = None,
     ) -> None:
         self._store = store
         self._spool = Spool(spool, max_spool_bytes)
         self._max_queue = max_queue
         self._retry_s = retry_s
+        self._write_within_s = write_within_s
+        self._durable = durable
         self._redact = redact
         self._queue: list[bytes] = []
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._on_disk = asyncio.Event()
         self._closing = asyncio.Event()
         self._recent: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self._recorded = 0
         self._dequeued = 0
         self._progress = asyncio.Event()
-        self._problem = ""
-        self._worker = BackgroundWorker("journal", self._run_round)
+        self._written_back_at = time.monotonic()
+        # Number and time of some of the runs in memory, in their order: enough to know how old the oldest is.
+        self._marks: deque[tuple[int, float]] = deque()
+        self._store_problem = ""
+        self._disk_problem = ""
+        self._retry_at = 0.0
+        self._lines_at_once = BATCH
+        self._writer = BackgroundWorker("journal", self._write_round, first_pause_s=0.05)
+        self._returner = BackgroundWorker("journal-disk", self._write_back_round, first_pause_s=0.05)
 
     def start(self) -> None:
         """Begin to write, first what an earlier process left on disk."""
         self._spool.path.parent.mkdir(parents=True, exist_ok=True)
-        self._worker.start()
+        self._writer.start()
+        self._returner.start()
 
     def record(self, run: Run) -> None:
         """Queue `run`; never waits."""
         self._queue.append(dumps(run if self._redact is None else self._redact(run)))
         self._recorded += 1
+        now = time.monotonic()
+        if not self._marks or now - self._marks[-1][1] > GATHER_S:
+            self._marks.append((self._recorded, now))
         if run.request_id:
             self._recent[run.key_name, run.request_id] = run
             if len(self._recent) > RECENT:
@@ -105,6 +133,17 @@ class Journal:
             self._hurry.set()
         JOURNAL_QUEUED.set(len(self._queue))
         self._wake.set()
+
+    async def settle(self) -> None:
+        """Return when a durable journal has everything recorded before now on disk, or in the store; else at once.
+
+        A journal that cannot do so in `SETTLE_WITHIN_S` counts the run, and lets its answer end.
+        """
+        if not self._durable:
+            return
+        recorded = self._recorded
+        if not await self._wait_until(lambda: self._dequeued >= recorded, SETTLE_WITHIN_S):
+            JOURNAL_UNSETTLED.inc()
 
     def recent(self, key_name: str, request_id: str) -> Run | None:
         """Return the run that answered a request of a key, if it is among the last ones."""
@@ -121,15 +160,19 @@ class Journal:
         return await self._wait_until(lambda: self._dequeued >= recorded and not self._spooled_bytes(), timeout_s)
 
     async def check(self) -> None:
-        """Return while runs reach the store.
+        """Return while runs reach the store in time.
 
         Raises:
-            WorkerFailing: While the writer fails, or before `start`.
-            DatabaseUnavailable: While runs wait on disk.
+            WorkerFailing: While a worker fails, or before `start`.
+            DatabaseUnavailable: While runs wait on disk, or have waited in memory for longer than `LATE_S`.
         """
-        await self._worker.check()
-        spooled = self._spooled_bytes()
-        if self._problem or spooled:
+        await self._writer.check()
+        await self._returner.check()
+        age_s, spooled = self._age_s(), self._spooled_bytes()
+        if age_s > LATE_S:
+            raise DatabaseUnavailable(f"the oldest run has waited for {age_s:.1f} s to be written")
+        is_late = not self._durable or time.monotonic() - self._written_back_at > LATE_S
+        if self._problem or (spooled and is_late):
             raise DatabaseUnavailable(f"{spooled} bytes of runs wait on disk; {self._problem or 'being written back'}")
 
     async def close(self, *, within_s: float = CLOSE_WITHIN_S) -> None:
@@ -140,12 +183,20 @@ class Journal:
         """
         if not self._closing.is_set():
             self._closing.set()
-            self._hurry.set()
-            self._wake.set()
+            for event in (self._hurry, self._wake, self._on_disk):
+                event.set()
             await self._wait_until(lambda: self._dequeued >= self._recorded, within_s)
-            await self._worker.close(within_s=within_s)
+            await asyncio.gather(self._writer.close(within_s=within_s), self._returner.close(within_s=within_s))
         if self._queue:
             self._overflow()
+
+    @property
+    def _problem(self) -> str:
+        return self._store_problem or self._disk_problem
+
+    def _age_s(self) -> float:
+        """Return the age of the oldest run that is in memory alone [s, >= 0]."""
+        return time.monotonic() - self._marks[0][1] if self._marks else 0.0
 
     async def _wait_until(self, is_true: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until something holds that only changes when runs leave memory or the disk."""
@@ -166,29 +217,46 @@ class Journal:
             left = 0 if self._closing.is_set() else self._max_queue
             self._queue = documents[len(documents) - left :]
             self._count_lost(len(documents) - len(self._queue), str(error))
+        self._on_disk.set()
         self._count_dequeued(len(documents) - len(self._queue))
 
     def _count_dequeued(self, count: int) -> None:
         """Count runs that left memory, in their order, and wake those who wait for that."""
         self._dequeued += count
+        while self._marks and self._marks[0][0] <= self._dequeued:
+            self._marks.popleft()
+        if self._queue and not self._marks:
+            self._marks.append((self._recorded, time.monotonic()))
+        self._notify()
+
+    def _notify(self) -> None:
         self._progress.set()
         self._progress = asyncio.Event()
 
-    async def _run_round(self, stop: asyncio.Event) -> None:
-        """Wait for runs, and write one batch; at the end, until the queue is empty."""
-        if self._closing.is_set() and not self._queue:
-            await stop.wait()
-            return
-        if not self._queue and not self._spooled_bytes():
+    async def _write_round(self, stop: asyncio.Event) -> None:
+        """Wait for runs, and write them to the store or to disk; at the end, until the queue is empty."""
+        if not self._queue:
+            if self._closing.is_set():
+                await stop.wait()
+                return
             await self._wake.wait()
             self._wake.clear()
-        if len(self._queue) < BATCH:
+            if not self._queue:
+                return
+        if len(self._queue) < BATCH and not self._durable:
             await wait_within(self._hurry, GATHER_S)
         self._hurry.clear()
-        await self._write_batch()
+        if self._durable or self._store_problem or (self._spooled_bytes() and not self._disk_problem):
+            try:
+                await self._spool_queue()
+            except OSError as error:
+                self._disk_problem = f"the spool cannot be used: {error}"
+            else:
+                return
+        await self._store_batch()
 
-    async def _write_batch(self) -> None:
-        """Write what waits on disk and one batch to the store; what cannot be written now goes to disk.
+    async def _store_batch(self) -> None:
+        """Write one batch to the store; what it does not take in time goes to disk, with all that waits.
 
         Raises:
             Exception: Whatever a bug raises, after the batch is safe on disk or back in the queue.
@@ -196,37 +264,40 @@ class Journal:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         JOURNAL_QUEUED.set(len(self._queue))
         try:
-            problem = "" if self._closing.is_set() else await self._write_back()
-            await self._store_documents(batch)
+            async with asyncio.timeout(self._write_within_s):
+                await self._store_documents(batch)
         except asyncio.CancelledError:
             self._queue = batch + self._queue
             raise
+        except TimeoutError:
+            await self._spool_all(batch, f"no answer within {self._write_within_s:g} s")
         except DatabaseUnavailable as error:
             await self._spool_all(batch, error.message)
-            await self._pause()
         except Exception as error:
             await self._spool_all(batch, f"{type(error).__name__} while writing")
             raise
         else:
             self._count_dequeued(len(batch))
-            self._problem = problem
-            if problem:
-                await self._pause()
+            self._store_problem = ""
 
     async def _spool_all(self, batch: list[bytes], problem: str) -> None:
-        """Put the batch and the queue on disk, or back into the queue where even that fails."""
-        if not self._problem:
+        """Put the batch and the queue on disk, or back into the queue for a while where even that fails."""
+        if not self._store_problem:
             _log.warning("runs wait", spool=str(self._spool.path), problem=problem)
-        self._problem = problem
+        self._store_problem = problem
+        self._retry_at = time.monotonic() + self._retry_s
         self._queue = batch + self._queue
         try:
             await self._spool_queue()
         except OSError as error:
+            self._disk_problem = f"the spool cannot be used: {error}"
             if self._closing.is_set():
                 count, self._queue = len(self._queue), []
                 self._count_lost(count, str(error))
                 self._count_dequeued(count)
-        JOURNAL_SPOOLED.set(self._spooled_bytes())
+            else:
+                await wait_within(self._closing, self._retry_s)
+                self._wake.set()
 
     async def _spool_queue(self) -> None:
         """Put the queue on disk; where that fails or is cut short it stays in memory too.
@@ -243,6 +314,8 @@ class Journal:
             self._queue = batch + self._queue
             raise
         self._count_lost(lost)
+        JOURNAL_SPOOLED.set(self._spooled_bytes())
+        self._on_disk.set()
         self._count_dequeued(len(batch))
 
     async def _store_documents(self, documents: Sequence[bytes], torn: Sequence[bytes] = ()) -> None:
@@ -260,28 +333,54 @@ class Journal:
         )
         return len(lines)
 
-    async def _pause(self) -> None:
-        await wait_within(self._closing, self._retry_s)
-
-    async def _write_back(self) -> str:
-        """Write what waits on disk to the store, in order; return what is wrong with the disk, or nothing."""
+    async def _write_back_round(self, stop: asyncio.Event) -> None:
+        """Wait for runs on disk, and write them to the store; after a failure, not before `retry_s`."""
+        if self._closing.is_set():
+            await stop.wait()
+            return
         if not self._spooled_bytes():
-            return ""
-        written = 0
+            self._written_back_at = time.monotonic()
+            self._disk_problem = ""
+            await self._on_disk.wait()
+        self._on_disk.clear()
+        await wait_within(self._closing, max(0.0, self._retry_at - time.monotonic()))
+        if self._closing.is_set():
+            return
         try:
-            while self._spooled_bytes() and not self._closing.is_set():
-                waiting = await asyncio.to_thread(self._spool.read)
-                for lines in (waiting[start : start + BATCH] for start in range(0, len(waiting), BATCH)):
-                    written += await self._store_lines([line.rstrip() for line in lines if line.strip()])
-                    await asyncio.to_thread(self._spool.drop, sum(map(len, lines)))
-                JOURNAL_SPOOLED.set(self._spooled_bytes())
-                if len(self._queue) > self._max_queue // 2:  # before it is too much for memory
-                    await self._spool_queue()
+            await self._write_back()
+        except DatabaseUnavailable as error:
+            self._store_problem = error.message
+            self._lines_at_once = max(1, self._lines_at_once // 2)
         except OSError as error:
+            self._disk_problem = f"the spool cannot be used: {error}"
             _log.error("the spool cannot be used", spool=str(self._spool.path), problem=str(error))
-            return f"the spool cannot be used: {error}"
-        _log.info("runs written back", runs=written)
-        return ""
+        else:
+            self._disk_problem = ""
+            return
+        self._retry_at = time.monotonic() + self._retry_s
+
+    async def _write_back(self) -> None:
+        """Write what waits on disk to the store, in order.
+
+        Raises:
+            DatabaseUnavailable: When the store does not take it; what it took before is no longer on disk.
+            OSError: When the disk fails.
+        """
+        written = 0
+        while self._spooled_bytes() and not self._closing.is_set():
+            waiting = await asyncio.to_thread(self._spool.read)
+            while waiting:
+                lines, waiting = waiting[: self._lines_at_once], waiting[self._lines_at_once :]
+                written += await self._store_lines([line.rstrip() for line in lines if line.strip()])
+                await asyncio.to_thread(self._spool.drop, sum(map(len, lines)))
+                self._lines_at_once = min(BATCH, 2 * self._lines_at_once)
+                self._written_back_at = time.monotonic()
+                self._store_problem = ""
+                self._notify()
+            JOURNAL_SPOOLED.set(self._spooled_bytes())
+        self._wake.set()  # a round of the writer may return
+        if written and not self._durable:
+            _log.info("runs written back", runs=written)
 
     def _spooled_bytes(self) -> int:
         try:

@@ -16,6 +16,7 @@ from chassis.worker import WorkerFailing
 from inference import Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits
+from kernel.errors import MetacogError
 from kernel.msv.affect import vader
 from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.runs.journal import Journal
@@ -64,6 +65,14 @@ def lost() -> float:
     return REGISTRY.get_sample_value("metacog_journal_lost_total") or 0.0
 
 
+async def is_healthy(journal: Journal) -> bool:
+    try:
+        await journal.check()
+    except MetacogError:
+        return False
+    return True
+
+
 async def record_and_close(journal: Journal, *names: str) -> None:
     """Record runs, and close the journal."""
     journal.start()
@@ -106,7 +115,9 @@ async def test_readiness_names_a_journal_whose_store_has_a_bug_until_runs_reach_
     with pytest.raises(WorkerFailing, match=r"the worker journal failed .* RuntimeError: a bug in the store"):
         await journal.check()
     assert await journal.flush(5)
-    await journal.check()
+    async with asyncio.timeout(10):
+        while not await is_healthy(journal):
+            await asyncio.sleep(0.001)
     await journal.close()
 
     assert store.stored == ["a"]
@@ -193,6 +204,81 @@ async def test_at_the_end_a_store_that_is_away_is_tried_once(tmp_path: Path) -> 
 
     assert store.attempts == 1
     assert len((tmp_path / "runs.jsonl").read_bytes().split()) == 1000
+
+
+async def test_a_store_that_hangs_does_not_keep_a_run_in_memory_alone(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    store.hangs = True
+    journal = Journal(store, spool, retry_s=60, write_within_s=0.05)
+    journal.start()
+    for names in (("a", "b"), ("c",)):  # the second meets a store that is known to hang
+        for name in names:
+            journal.record(run(name))
+        await until(lambda last=names[-1]: spool.exists() and f'"{last}"'.encode() in spool.read_bytes())  # type: ignore[misc]
+
+    with pytest.raises(DatabaseUnavailable, match=r"wait on disk; no answer within 0\.05 s"):
+        await journal.check()
+    store.hangs = False
+    async with asyncio.timeout(5):
+        await journal.close()
+
+    assert [orjson.loads(line)["run_id"] for line in spool.read_bytes().split()] == ["a", "b", "c"]
+
+
+async def test_readiness_reports_a_run_that_waits_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.router.service.runs.journal.LATE_S", 0.01)
+    store = FakeStore()
+    store.hangs = True
+    journal = Journal(store, tmp_path / "runs.jsonl")
+    journal.start()
+    journal.record(run("a"))
+    await until(lambda: store.attempts == 1)
+    await asyncio.sleep(0.02)
+
+    with pytest.raises(DatabaseUnavailable, match="the oldest run has waited"):
+        await journal.check()
+    await journal.close(within_s=0.01)
+
+
+async def test_a_durable_journal_has_a_run_on_disk_before_its_answer_ends(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    store.hangs = True
+    journal = Journal(store, spool, durable=True)
+    journal.start()
+
+    async def answered(name: str) -> bool:
+        journal.record(run(name))
+        await journal.settle()
+        return f'"{name}"'.encode() in spool.read_bytes()
+
+    on_disk = await asyncio.gather(*(answered(str(number)) for number in range(100)))
+    await journal.close(within_s=0.05)
+
+    assert all(on_disk)
+
+
+async def test_what_a_durable_journal_put_on_disk_is_stored_once(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    journal = Journal(store, spool, durable=True)
+    journal.start()
+    for name in ("a", "b", "c"):
+        journal.record(run(name))
+        await journal.settle()
+
+    assert await journal.flush(5)
+    await journal.check()
+    await journal.close()
+
+    assert store.stored == ["a", "b", "c"]
+    assert not spool.read_bytes().strip()
+
+
+async def test_a_fast_journal_settles_at_once(tmp_path: Path) -> None:
+    journal = Journal(FakeStore(), tmp_path / "runs.jsonl")
+    journal.record(run("a"))
+
+    async with asyncio.timeout(0.5):
+        await journal.settle()
 
 
 def test_a_spool_takes_no_more_than_its_bound_and_is_for_this_user_alone(tmp_path: Path) -> None:
