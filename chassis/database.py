@@ -111,20 +111,20 @@ def build_sessions(engine: AsyncEngine) -> Sessions:
 
 
 @asynccontextmanager
-async def transaction(sessions: Sessions, *, within_s: float = CALL_WITHIN_S) -> AsyncIterator[Session]:
+async def transaction(sessions: Sessions, *, within_s: float | None = CALL_WITHIN_S) -> AsyncIterator[Session]:
     """Open one transaction, which ends with the block.
 
     Args:
         sessions: Where it is opened.
         within_s: Time that it may take, and every wait in it; on behalf of a request with a deadline at most until
-            that, and a little longer [s].
+            that, and a little longer [s]. None bounds the waits alone, for a lock that is held during other work.
 
     Raises:
         DatabaseUnavailable: When the database is away, or does not answer in time.
         StatementRejected: When PostgreSQL will never accept a statement.
     """
-    limit_s = seconds_within_request(within_s)
-    token = _wait_within_s.set(limit_s)
+    limit_s = None if within_s is None else seconds_within_request(within_s)
+    token = _wait_within_s.set(limit_s or CALL_WITHIN_S)
     try:
         async with asyncio.timeout(limit_s), sessions.begin() as session:
             yield session

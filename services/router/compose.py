@@ -101,6 +101,10 @@ class CalibrationStore(RecalibrationStore, ReliabilityStore, MapChoiceStore, Pro
     """This store holds labelled answers, recalibration maps and their choice."""
 
 
+# Connections for what callers look at, and for what is recorded: runs, feedback and background work [count].
+READING_CONNECTIONS, RECORDING_CONNECTIONS = 12, 8
+
+
 async def _nothing() -> None:
     pass
 
@@ -110,23 +114,27 @@ class RouterDatabase:
     """These stores hold what the router keeps.
 
     Attributes:
-        runs: Runs.
+        runs: Runs, for those who look at them.
+        journal: The same, for recording and for repeated requests: what many look at keeps no run from being recorded.
         old_runs: The same, for retention.
         feedback: Labels of runs.
         outbox: Messages to those who learn from labels.
         knowledge: Documents and verified answers.
-        calibration: Labelled answers and recalibration maps.
+        calibration: Labelled answers and recalibration maps, for those who look at them.
+        labels: The same, for the background work that fits maps.
         activations: Returns the observed activations.
         check: Returns if the database answers.
         close: Closes its connections.
     """
 
     runs: RunRecordStore
+    journal: RunRecordStore
     old_runs: OldRunStore
     feedback: FeedbackStore
     outbox: OutboxStore
     knowledge: KnowledgeStore
     calibration: CalibrationStore
+    labels: RecalibrationStore
     activations: Callable[[GetActivationsRequest], Awaitable[ActivationsSeen]]
     check: Check = _nothing
     close: Callable[[], Awaitable[None]] = _nothing
@@ -134,18 +142,21 @@ class RouterDatabase:
 
 def postgres_database(url: str) -> RouterDatabase:
     """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
-    engine = db.build_engine(url)
-    sessions = db.build_sessions(engine)
+    reading = db.build_engine(url, connections=READING_CONNECTIONS)
+    recording = db.build_engine(url, connections=RECORDING_CONNECTIONS)
+    reads, records = db.build_sessions(reading), db.build_sessions(recording)
     return RouterDatabase(
-        runs=PostgresRuns(sessions),
-        old_runs=PostgresOldRuns(sessions),
-        feedback=PostgresFeedback(sessions),
-        outbox=PostgresOutbox(sessions),
-        knowledge=PostgresKnowledge(sessions),
-        calibration=PostgresCalibration(sessions),
-        activations=PostgresActivations(sessions).seen,
-        check=partial(db.check, engine),
-        close=engine.dispose,
+        runs=PostgresRuns(reads),
+        journal=PostgresRuns(records),
+        old_runs=PostgresOldRuns(records),
+        feedback=PostgresFeedback(records),
+        outbox=PostgresOutbox(records),
+        knowledge=PostgresKnowledge(reads),
+        calibration=PostgresCalibration(reads),
+        labels=PostgresCalibration(records, within_s=db.BACKGROUND_WITHIN_S),
+        activations=PostgresActivations(reads).seen,
+        check=partial(db.check, recording),
+        close=partial(closing, reading.dispose, recording.dispose),
     )
 
 
@@ -270,7 +281,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         answer_tokens=settings.answer_max_tokens,
         models=[model_clients.assessor()],
         recorder=records.journal,
-        idempotency=IdempotentAnswers(database.runs.by_request, records.journal.recent),
+        idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent),
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
         recalibrated=calibrator,
         now=parts.now,
@@ -378,6 +389,7 @@ class RunStorageOptions:
     Attributes:
         spool: File in which runs wait while the database is away.
         spool_max_bytes: Its size at most [bytes].
+        durable: Whether runs are there before their answers end.
         contents: Whether questions and answers are stored.
         days: Age from which runs are deleted [days]; 0: never.
         journal_retry_s: As in `Paces`, and so on.
@@ -389,6 +401,7 @@ class RunStorageOptions:
 
     spool: Path
     spool_max_bytes: int = 256 * 1024 * 1024
+    durable: bool = False
     contents: bool = True
     days: int = 0
     journal_retry_s: float = RETRY_S
@@ -439,14 +452,15 @@ class RunRecords:
 def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
     build_journal = partial(
         Journal,
-        database.runs,
+        database.journal,
         options.spool,
         max_spool_bytes=options.spool_max_bytes,
         retry_s=options.journal_retry_s,
+        durable=options.durable,
     )
     journal = build_journal() if options.contents else build_journal(redact=without_contents)
     get_run = partial(recorded_run, find=database.runs.get, journal=journal)
-    by_kind = _receivers(database.runs, receivers)
+    by_kind = _receivers(database.journal, receivers)
     outbox = Outbox(
         database.outbox,
         by_kind,
@@ -488,6 +502,7 @@ def _run_storage(settings: Settings, parts: Parts) -> RunStorageOptions:
         spool_max_bytes=settings.spool_max_bytes,
         contents=settings.keep_contents,
         days=settings.retention_days,
+        durable=settings.journal == "durable",
         journal_retry_s=paces.journal_retry_s,
         outbox_poll_s=paces.outbox_poll_s,
         outbox_first_pause_s=paces.outbox_first_pause_s,
@@ -532,7 +547,7 @@ def _knowledge(settings: Settings, parts: Parts) -> KnowledgeBase:
 
 def _calibrator(settings: Settings, parts: Parts) -> Calibrator:
     return Calibrator(
-        parts.database.calibration,
+        parts.database.labels,
         rules=FittingRules(minimum=settings.calibration_minimum, growth=settings.calibration_growth),
         refresh_s=settings.calibration_refresh_s,
         pause_s=parts.paces.calibration_pause_s,

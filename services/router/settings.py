@@ -105,6 +105,11 @@ class Settings(ApiSettings):
     knowledge_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/knowledge [bytes]"
     )
+    journal: Literal["fast", "durable"] = Field(
+        "fast",
+        description="Whether an answer ends before its run is safe: `fast` loses those of the last 0.2 s or so when"
+        " the process is killed; `durable` first writes them to the spool, many at once",
+    )
     spool_dir: Path | None = Field(
         None, description="Where runs wait while the database is away; empty: `spool` in METACOG_HOME"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -120,7 +120,11 @@ class FakeOldRuns:
         """No other replica deletes."""
         yield True
 
-    async def older(self, than: datetime, most: int) -> Sequence[str]:
+    async def clock(self) -> datetime:
+        """Return the process's own time."""
+        return datetime.now(UTC)
+
+    async def older(self, age: timedelta, most: int) -> Sequence[str]:
         """Return no run."""
         return ()
 
@@ -170,16 +174,18 @@ class FakeFeedback:
 
 def router_parts(home: Path) -> Parts:
     """Return the parts of a router over fakes; it has no model and no database."""
-    assessor = FakeAssessor()
+    assessor, runs = FakeAssessor(), FakeRuns()
     return Parts(
         model_clients=model_clients_of(At(f"http://{NO_SERVER}", "fake")),
         database=RouterDatabase(
-            runs=FakeRuns(),
+            runs=runs,
+            journal=runs,
             old_runs=FakeOldRuns(),
             feedback=FakeFeedback(),
             outbox=FakeOutbox(),
             knowledge=FakeLibrary(),
             calibration=FakeCalibration(),
+            labels=FakeCalibration(),
             activations=fake_seen,
         ),
         embeddings=fake_embeddings(),

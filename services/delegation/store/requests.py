@@ -1,10 +1,10 @@
 """These stores keep request identifiers and the round-robin counter in PostgreSQL, shared by all replicas."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from hashlib import sha256
 
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -34,7 +34,7 @@ class PostgresRequests:
             RequestIdReused: When the identifier belongs to another request.
             DatabaseUnavailable: When the database cannot be reached.
         """
-        now = datetime.now(UTC)
+        now = func.clock_timestamp()
         row = {
             "key_name": key_name,
             "request_id": request_id,

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.database import Sessions, StatementRejected, transaction, utc, without_nul
+from chassis.database import BACKGROUND_WITHIN_S, Sessions, StatementRejected, transaction, utc, without_nul
 from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.wire import from_plain
 from services.router.errors import RunNotFound
@@ -254,17 +254,28 @@ class PostgresOldRuns:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        async with transaction(self._sessions) as session:
+        async with transaction(self._sessions, within_s=None) as session:
+            await session.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             yield bool(await session.scalar(select(func.pg_try_advisory_xact_lock(LOCK))))
 
-    async def older(self, than: datetime, most: int) -> Sequence[str]:
-        """Return identifiers of at most `most` runs that began before a moment, oldest first.
+    async def clock(self) -> datetime:
+        """Return the time of the database's clock.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        query = select(RunRow.run_id).where(RunRow.created_at < than).order_by(RunRow.created_at).limit(most)
         async with transaction(self._sessions) as session:
+            return (await session.scalars(select(func.clock_timestamp(type_=DateTime(timezone=True))))).one()
+
+    async def older(self, age: timedelta, most: int) -> Sequence[str]:
+        """Return identifiers of at most `most` runs older than an age by the database's clock, oldest first.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        is_older = RunRow.created_at < func.now() - age
+        query = select(RunRow.run_id).where(is_older).order_by(RunRow.created_at).limit(most)
+        async with transaction(self._sessions, within_s=BACKGROUND_WITHIN_S) as session:
             return (await session.scalars(query)).all()
 
     async def delete(self, run_ids: Sequence[str]) -> None:
@@ -274,6 +285,6 @@ class PostgresOldRuns:
             DatabaseUnavailable: When the database is away.
         """
         ended = or_(OutboxRow.delivered_at.is_not(None), OutboxRow.parked_at.is_not(None))
-        async with transaction(self._sessions) as session:
+        async with transaction(self._sessions, within_s=BACKGROUND_WITHIN_S) as session:
             await session.execute(delete(OutboxRow).where(OutboxRow.run_id.in_(run_ids), ended))
             await session.execute(delete(RunRow).where(RunRow.run_id.in_(run_ids)))

@@ -81,6 +81,26 @@ CONFIDENCE_STATE_FITTED: ConfidenceState.ValueType  # 3
 """A probability that was fitted on `confidence_labels` labels of this deployment."""
 Global___ConfidenceState: _TypeAlias = ConfidenceState  # noqa: Y015
 
+class _Idempotency:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _IdempotencyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Idempotency.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    IDEMPOTENCY_UNSPECIFIED: _Idempotency.ValueType  # 0
+    """It is."""
+    IDEMPOTENCY_UNAVAILABLE: _Idempotency.ValueType  # 1
+    """It may be answered again: what is stored could not be looked up in time."""
+
+class Idempotency(_Idempotency, metaclass=_IdempotencyEnumTypeWrapper):
+    """Whether a request that is sent twice is answered once."""
+
+IDEMPOTENCY_UNSPECIFIED: Idempotency.ValueType  # 0
+"""It is."""
+IDEMPOTENCY_UNAVAILABLE: Idempotency.ValueType  # 1
+"""It may be answered again: what is stored could not be looked up in time."""
+Global___Idempotency: _TypeAlias = Idempotency  # noqa: Y015
+
 @_typing.final
 class AssessRequest(_message.Message):
     """Asks for the state of a question."""
@@ -913,6 +933,7 @@ class Run(_message.Message):
     VOTE_FIELD_NUMBER: _builtins.int
     CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     CONFIDENCE_LABELS_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -965,6 +986,10 @@ class Run(_message.Message):
     """What `confidence` is; left out (null on REST) when there is none."""
     confidence_labels: _builtins.int
     """Labels of this deployment that it was fitted on [count]."""
+    idempotency: Global___Idempotency.ValueType
+    """Whether a repetition of the request would have been recognised; left out (null on REST) when it would, and where the
+    request has no `request_id`.
+    """
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -1050,10 +1075,11 @@ class Run(_message.Message):
         vote: _vote_pb2.VoteFinished | None = ...,
         confidence_state: Global___ConfidenceState.ValueType = ...,
         confidence_labels: _builtins.int = ...,
+        idempotency: Global___Idempotency.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any, Protocol
 
 from chassis.clock import milliseconds_since
+from chassis.deadline import REQUEST_ENDS_AT
 from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.json_text import dumps
@@ -44,7 +45,7 @@ from services.router.service.assessment.routing import RoutingContext, RoutingQu
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
-from services.router.service.runs.values import FellBack, Run
+from services.router.service.runs.values import FellBack, Idempotency, Run
 
 # Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
 DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
@@ -197,6 +198,9 @@ class RunRecorder(Protocol):
     def record(self, run: Run) -> None:
         """Queue `run` to be stored; never lost, never waited for."""
 
+    async def settle(self) -> None:
+        """Return when the runs queued so far are as safe as the operator wants them before an answer ends."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
@@ -289,11 +293,13 @@ async def answer(
         messages = conversation(request.question, request.messages)
         named = named_strategy(request.strategy)
         run = RunInProgress(context, request, messages, named, origin)
-        async with context.idempotency.once(origin.key_name, request.request_id, run.digest, run.spend) as earlier:
-            if earlier is not None:
-                for replayed in replayed_events(earlier):
+        REQUEST_ENDS_AT.set(run.spend.deadline)
+        async with context.idempotency.once(origin.key_name, request.request_id, run.digest, run.spend) as repetition:
+            if repetition.earlier is not None:
+                for replayed in replayed_events(repetition.earlier):
                     yield replayed
                 return
+            run.idempotency = repetition.idempotency
             async with aclosing(_run_events(run, context, named)) as events:
                 async for event in events:
                     yield event
@@ -321,7 +327,9 @@ async def _run_events(
     except Exception:
         run.record_failure(InternalError())
         raise
-    yield RunFinished(run=run.record())
+    finished = RunFinished(run=run.record())
+    await context.recorder.settle()
+    yield finished
 
 
 async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
@@ -367,6 +375,7 @@ class RunInProgress:
         self.route: Routed | None = None
         self.draft: DraftAnswer | None = None
         self.strategy: Strategy | None = named
+        self.idempotency: Idempotency | None = None
         self.result = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
         self._context = context
         self._drafter = context.drafter(request, messages)
@@ -488,6 +497,7 @@ class RunInProgress:
             first_token_ms=self._first_token_ms,
             config_version=self.route.config_version if self.route else "",
             model=result.model,
+            idempotency=self.idempotency,
         )
         metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)
         self._context.recorder.record(run)

@@ -357,6 +357,7 @@ def explanation(run: Run) -> dict[str, Any]:
         "calibration_version": run.calibration_version,
         "confidence_state": run.confidence_state,
         "confidence_labels": run.confidence_labels,
+        "idempotency": run.idempotency,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,

@@ -72,7 +72,7 @@ class Journal:
         redact: Removes what is not to be stored of a run, and so never leaves memory; None: all is stored.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a size or a time that tests or operators set
         self,
         store: RunStore,
         spool: Path,
@@ -186,7 +186,9 @@ class Journal:
             for event in (self._hurry, self._wake, self._on_disk):
                 event.set()
             await self._wait_until(lambda: self._dequeued >= self._recorded, within_s)
-            await asyncio.gather(self._writer.close(within_s=within_s), self._returner.close(within_s=within_s))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._writer.close(within_s=within_s))
+                group.create_task(self._returner.close(within_s=within_s))
         if self._queue:
             self._overflow()
 

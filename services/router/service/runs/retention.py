@@ -8,7 +8,7 @@ from typing import Protocol
 
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
-from kernel.errors import MetacogError
+from kernel.errors import Code, MetacogError
 from services.router.metrics import RUNS_FORGOTTEN
 from services.router.service.timeouts import wait_within
 
@@ -18,9 +18,19 @@ EVERY_S = 3600.0
 BATCH_PAUSE_S = 0.05
 
 
+# Difference between the clocks of process and store up to which runs are deleted [s].
+CLOCKS_MAY_DIFFER_S = 60.0
+
 Forget = Callable[[str], Awaitable[None]]
 
 _log = logger(__name__)
+
+
+class ClocksDiffer(MetacogError):
+    """The clocks of the process and of the database differ by too much."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "CLOCKS_DIFFER"
 
 
 class OldRunStore(Protocol):
@@ -29,8 +39,11 @@ class OldRunStore(Protocol):
     def lock(self) -> AbstractAsyncContextManager[bool]:
         """Lock deletion for all other replicas; False when another one holds the lock."""
 
-    async def older(self, than: datetime, most: int) -> Sequence[str]:
-        """Return identifiers of at most `most` runs that began before a moment, oldest first."""
+    async def clock(self) -> datetime:
+        """Return the time of the store's clock."""
+
+    async def older(self, age: timedelta, most: int) -> Sequence[str]:
+        """Return identifiers of at most `most` runs older than an age by the store's clock, oldest first."""
 
     async def delete(self, run_ids: Sequence[str]) -> None:
         """Delete runs, the feedback on them, and their messages that are delivered or parked."""
@@ -85,14 +98,16 @@ class Retention:
             stop: Ends the sweep after the current batch once it is set.
 
         Raises:
+            ClocksDiffer: When the clocks of process and store differ by more than a minute; nothing is deleted.
             DatabaseUnavailable: When the database is away.
             EncoderUnavailable: When `forget` raises it; then its run stays until the next sweep.
         """
         stop = stop or asyncio.Event()
-        before, deleted = datetime.now(UTC) - timedelta(days=self._days), 0
+        await self._check_clocks()
+        age, deleted = timedelta(days=self._days), 0
         async with self._runs.lock() as locked:
             while locked and not stop.is_set():
-                old = await self._runs.older(before, self._batch)
+                old = await self._runs.older(age, self._batch)
                 if not old:
                     break
                 if self._forget is not None:
@@ -103,6 +118,15 @@ class Retention:
                 deleted += len(old)
                 await wait_within(stop, BATCH_PAUSE_S)
         return deleted
+
+    async def _check_clocks(self) -> None:
+        """Raise `ClocksDiffer` when it is not known which runs are too old: processes wrote when they began."""
+        difference_s = (datetime.now(UTC) - await self._runs.clock()).total_seconds()
+        if abs(difference_s) > CLOCKS_MAY_DIFFER_S:
+            raise ClocksDiffer(
+                f"the clocks of this process and of the database differ by {difference_s:.0f} s; set them right, then"
+                " old runs are deleted again"
+            )
 
     async def _run_round(self, stop: asyncio.Event) -> None:
         try:

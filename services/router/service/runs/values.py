@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from kernel.activation import Route
@@ -22,6 +23,12 @@ class FellBack:
     to_strategy: str
     reason: str
     message: str
+
+
+class Idempotency(StrEnum):
+    """This is the guarantee that a request which is sent twice is answered once, where it is not given."""
+
+    UNAVAILABLE = "UNAVAILABLE"
 
 
 @value
@@ -70,6 +77,7 @@ class Run:
     calibration_version: str = ""
     confidence_state: ProbabilityState | None = None
     confidence_labels: int = 0
+    idempotency: Idempotency | None = None
     feedback: Sequence[RunFeedback] = ()
 
 

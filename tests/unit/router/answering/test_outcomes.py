@@ -76,7 +76,7 @@ async def run_of(tmp_path: Path) -> RunOf:
         runs, fakes = RecordedRuns(), router_parts(tmp_path)
         parts = replace(
             fakes,
-            database=replace(fakes.database, runs=runs),
+            database=replace(fakes.database, runs=runs, journal=runs),
             assessors=dict.fromkeys(("draft", "hybrid"), NoAssessment()),
             strategies={name: Ends(end) for name, end in ends.items()},
         )

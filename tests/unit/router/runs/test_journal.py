@@ -116,7 +116,7 @@ async def test_readiness_names_a_journal_whose_store_has_a_bug_until_runs_reach_
         await journal.check()
     assert await journal.flush(5)
     async with asyncio.timeout(10):
-        while not await is_healthy(journal):
+        while not await is_healthy(journal):  # noqa: ASYNC110 - readiness is asked for, and has no event
             await asyncio.sleep(0.001)
     await journal.close()
 
@@ -251,10 +251,11 @@ async def test_a_durable_journal_has_a_run_on_disk_before_its_answer_ends(tmp_pa
         await journal.settle()
         return f'"{name}"'.encode() in spool.read_bytes()
 
-    on_disk = await asyncio.gather(*(answered(str(number)) for number in range(100)))
+    async with asyncio.TaskGroup() as group:
+        on_disk = [group.create_task(answered(str(number))) for number in range(100)]
     await journal.close(within_s=0.05)
 
-    assert all(on_disk)
+    assert all(task.result() for task in on_disk)
 
 
 async def test_what_a_durable_journal_put_on_disk_is_stored_once(tmp_path: Path) -> None:
@@ -353,9 +354,9 @@ async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewh
         return run("answered", request_id="r", request_digest="d")
 
     spend = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
-    async with IdempotentAnswers(find, journal.recent).once("", "r", "d", spend) as earlier:
-        assert earlier is not None
-        assert earlier.run_id == "answered"
+    async with IdempotentAnswers(find, journal.recent).once("", "r", "d", spend) as repetition:
+        assert repetition.earlier is not None
+        assert repetition.earlier.run_id == "answered"
 
 
 async def test_a_run_is_flushed_once_it_is_in_the_store(tmp_path: Path) -> None:
@@ -429,8 +430,8 @@ async def test_an_answer_whose_contents_were_not_stored_is_repeated_while_it_is_
         return without_contents(first)
 
     spend = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
-    async with IdempotentAnswers(find, journal.recent).once("", "r", "d", spend) as earlier:
-        assert (earlier is not None) is remembered
+    async with IdempotentAnswers(find, journal.recent).once("", "r", "d", spend) as repetition:
+        assert (repetition.earlier is not None) is remembered
     with pytest.raises(RequestIdReused):
         async with IdempotentAnswers(find, journal.recent).once("", "r", "another", spend):
             pass

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
-from services.router.service.runs.retention import Retention
+from services.router.service.runs.retention import ClocksDiffer, Retention
 
 
 class FakeOldRuns:
@@ -18,12 +18,16 @@ class FakeOldRuns:
     def __init__(self, *errors: Exception) -> None:
         self.run_ids = ["a", "b", "c"]
         self.errors = list(errors)
+        self.ahead = timedelta()
 
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[bool]:
         yield True
 
-    async def older(self, than: datetime, most: int) -> Sequence[str]:
+    async def clock(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    async def older(self, age: timedelta, most: int) -> Sequence[str]:
         if self.errors:
             raise self.errors.pop(0)
         return self.run_ids[:most]
@@ -53,6 +57,17 @@ async def test_a_database_that_is_away_is_no_failure_of_the_worker() -> None:
     await until(lambda: not runs.run_ids)
     await retention.check()
     await retention.close()
+
+
+@pytest.mark.parametrize("ahead", [timedelta(seconds=90), timedelta(seconds=-90)])
+async def test_nothing_is_deleted_while_the_clocks_differ_by_more_than_a_minute(ahead: timedelta) -> None:
+    runs = FakeOldRuns()
+    runs.ahead = ahead
+
+    with pytest.raises(ClocksDiffer, match=r"differ by -?(90|89) s"):
+        await Retention(runs, days=1).sweep()
+
+    assert runs.run_ids == ["a", "b", "c"]
 
 
 async def test_retention_ends_at_once_between_two_sweeps() -> None:
