@@ -11,12 +11,13 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -79,6 +80,7 @@ class Database:
         self._home = Path(tempfile.mkdtemp(prefix="mc-"))  # a Unix socket's path must be short
         self._data = self._home / "pg"
         self.url = database_url(self._data)
+        self._frozen: list[int] = []
 
     def __enter__(self) -> Self:
         self.start()
@@ -98,7 +100,25 @@ class Database:
 
     def stop(self) -> None:
         """Stop the server."""
+        self.thaw()
         postgres.stop(self._data)
+
+    def freeze(self) -> None:
+        """Stop all its processes where they are: connections stay open, and nothing answers."""
+        self._frozen = [int((self._data / "postmaster.pid").read_text().split()[0])]
+        os.kill(self._frozen[0], signal.SIGSTOP)  # first, so that no further process begins
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == self._frozen[0]:
+                    self._frozen.append(int(folder.name))
+                    os.kill(self._frozen[-1], signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        for number in self._frozen:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGCONT)
+        self._frozen = []
 
 
 def rating(*numbers: int) -> str:

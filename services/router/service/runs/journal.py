@@ -168,12 +168,13 @@ class Journal:
         """
         await self._writer.check()
         await self._returner.check()
-        age_s, spooled = self._age_s(), self._spooled_bytes()
-        if age_s > LATE_S:
-            raise DatabaseUnavailable(f"the oldest run has waited for {age_s:.1f} s to be written")
-        is_late = not self._durable or time.monotonic() - self._written_back_at > LATE_S
-        if self._problem or (spooled and is_late):
-            raise DatabaseUnavailable(f"{spooled} bytes of runs wait on disk; {self._problem or 'being written back'}")
+        age_s, spooled, problem = self._age_s(), self._spooled_bytes(), self._problem
+        is_written_back_late = not self._durable or time.monotonic() - self._written_back_at > LATE_S
+        found = [f"the oldest run in memory has waited for {age_s:.1f} s"] if age_s > LATE_S else []
+        if problem or (spooled and is_written_back_late):
+            found += [f"{spooled} bytes of runs wait on disk", problem or "being written back"]
+        if found:
+            raise DatabaseUnavailable("; ".join(found))
 
     async def close(self, *, within_s: float = CLOSE_WITHIN_S) -> None:
         """Write the queue to the store, or to disk where the store is away or slow, and stop.
@@ -194,7 +195,7 @@ class Journal:
 
     @property
     def _problem(self) -> str:
-        return self._store_problem or self._disk_problem
+        return "; ".join(filter(None, (self._store_problem, self._disk_problem)))
 
     def _age_s(self) -> float:
         """Return the age of the oldest run that is in memory alone [s, >= 0]."""

@@ -235,7 +235,7 @@ async def test_readiness_reports_a_run_that_waits_in_memory(tmp_path: Path, monk
     await until(lambda: store.attempts == 1)
     await asyncio.sleep(0.02)
 
-    with pytest.raises(DatabaseUnavailable, match="the oldest run has waited"):
+    with pytest.raises(DatabaseUnavailable, match="the oldest run in memory has waited"):
         await journal.check()
     await journal.close(within_s=0.01)
 
