@@ -7,7 +7,7 @@ connection whose limit was reached, or whose task was cancelled, is closed at on
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -24,6 +24,7 @@ from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
+from chassis.admission import CallerShares
 from chassis.deadline import seconds_within_request
 from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
 from kernel.errors import Code, MetacogError
@@ -32,8 +33,12 @@ from kernel.errors import Code, MetacogError
 CALL_WITHIN_S = 5.0
 # The same of background work, which no caller waits for [s].
 BACKGROUND_WITHIN_S = 60.0
+# Calls of one API key that may wait for a connection [count].
+WAITING_CALLS = 64
 # Time to wait for a free connection [s].
 POOL_TIMEOUT_S = 2.0
+# Connections of a pool [count].
+CONNECTIONS = 16
 
 # Limits that the server keeps [ms]: the longest statement, the longest wait for a lock, the longest pause inside of a
 # transaction; and how often it looks whether the client of a running statement is still there.
@@ -62,7 +67,28 @@ ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 # temporary: no connection, a failover, a schema that is not migrated yet, a permission still to be granted.
 REJECTED_STATES = ("22", "23", "54")
 
-Sessions = async_sessionmaker[Session]
+
+class Sessions:
+    """These sessions are short: one store method, one transaction.
+
+    Args:
+        engine: Where they connect.
+        shares: Bounds how many a caller has at a time; None: nothing does, for what is recorded and for workers.
+    """
+
+    def __init__(self, engine: AsyncEngine, shares: CallerShares | None = None) -> None:
+        self._make = async_sessionmaker(engine, expire_on_commit=False)
+        self._shares = shares
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Session]:
+        """Open a transaction, which ends with the block.
+
+        Raises:
+            Overloaded: When the caller has as many as it may.
+        """
+        async with self._shares.place() if self._shares else nullcontext(), self._make.begin() as session:
+            yield session
 
 
 class BoundedConnection(AsyncConnection[Any]):
@@ -86,7 +112,7 @@ class BoundedConnection(AsyncConnection[Any]):
             raise
 
 
-def build_engine(url: str, *, connections: int = 16) -> AsyncEngine:
+def build_engine(url: str, *, connections: int = CONNECTIONS) -> AsyncEngine:
     """Return an engine with one connection pool; it connects when first used.
 
     Args:
@@ -105,9 +131,17 @@ def build_engine(url: str, *, connections: int = 16) -> AsyncEngine:
     )
 
 
-def build_sessions(engine: AsyncEngine) -> Sessions:
-    """Return a factory of short sessions; one store method, one transaction."""
-    return async_sessionmaker(engine, expire_on_commit=False)
+def build_sessions(engine: AsyncEngine, *, per_caller: int = 0) -> Sessions:
+    """Return a factory of short sessions: one store method, one transaction.
+
+    Args:
+        engine: Where they connect.
+        per_caller: Transactions that one API key has at a time; further ones wait, and then are rejected [count]; 0:
+            no limit, for what is recorded and for background work.
+    """
+    if not per_caller:
+        return Sessions(engine)
+    return Sessions(engine, CallerShares("database calls", places=per_caller, waiting=WAITING_CALLS))
 
 
 @asynccontextmanager
@@ -121,6 +155,7 @@ async def transaction(sessions: Sessions, *, within_s: float | None = CALL_WITHI
 
     Raises:
         DatabaseUnavailable: When the database is away, or does not answer in time.
+        Overloaded: When the caller has as many transactions as it may.
         StatementRejected: When PostgreSQL will never accept a statement.
     """
     limit_s = None if within_s is None else seconds_within_request(within_s)

@@ -26,6 +26,7 @@ class ApiSettings(BaseSettings):
     rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST API")
     grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC API")
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body accepted [bytes]")
+    max_in_flight: int = Field(128, ge=1, description="Requests that models work for at a time; more get a 429")
     grace_s: float = Field(20.0, ge=0, description="Time that requests in flight get at shutdown [s]")
 
 

@@ -119,3 +119,10 @@ class TeachingNotAllowed(MetacogError):
 
     code = Code.PERMISSION_DENIED
     reason = "TEACHING_NOT_ALLOWED"
+
+
+class Overloaded(MetacogError):
+    """As much is in flight as may be, of all callers or of one."""
+
+    code = Code.RESOURCE_EXHAUSTED
+    reason = "OVERLOADED"

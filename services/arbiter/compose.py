@@ -6,6 +6,7 @@ from functools import partial
 
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 
+from chassis.admission import AdmissionLimit
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
@@ -59,10 +60,11 @@ def compose(settings: Settings, parts: Parts) -> Service:
     tracer = Tracer(parts.encoder, batch_timeout_s=settings.embedding_timeout_ms / 1000)
     defaults, calculator = arbitration_defaults(settings), parts.calculator
     most = MeasureLimits(samples=settings.measure_max_samples)
-    run_arbitration = partial(arbitrate, context=_context(settings, parts, tracer, defaults))
-    run_measure = partial(measure, tracer=tracer, most=most, calculator=calculator)
-    run_vote = partial(vote, context=_vote_context(settings, parts))
-    run_replay = partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator)
+    requests = AdmissionLimit("requests", settings.max_in_flight)
+    run_arbitration = requests.bounding_events(partial(arbitrate, context=_context(settings, parts, tracer, defaults)))
+    run_measure = requests.bounding(partial(measure, tracer=tracer, most=most, calculator=calculator))
+    run_vote = requests.bounding_events(partial(vote, context=_vote_context(settings, parts)))
+    run_replay = requests.bounding(partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator))
     app = build_app(
         NAME,
         health=parts.health,

@@ -6,6 +6,7 @@ from functools import partial
 
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 
+from chassis.admission import AdmissionLimit
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
@@ -70,7 +71,9 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         affect=parts.affect,
         defaults=_defaults(settings, parts),
     )
-    assign_roles, run_dialectic = partial(assign, weights=parts.weights), partial(deliberate, context=context)
+    requests = AdmissionLimit("requests", settings.max_in_flight)
+    assign_roles = requests.bounding(partial(assign, weights=parts.weights))
+    run_dialectic = requests.bounding_events(partial(deliberate, context=context))
     app = build_app(
         NAME,
         health=parts.health,

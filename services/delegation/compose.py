@@ -11,6 +11,7 @@ from metacog.delegation.v1 import delegation_pb2, delegation_pb2_grpc
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import database as db
+from chassis.admission import AdmissionLimit
 from chassis.errors import ConfigurationInvalid
 from chassis.json_text import dumps
 from chassis.serving.auth import Keyring
@@ -98,16 +99,19 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     """
     _check_judge(settings.judge_agent, parts.agents())
     defaults = task_defaults(settings, parts.dimensions)
-    sessions = db.build_sessions(parts.engine)
-    monitoring = PostgresMonitoring(sessions)
-    profiles = PostgresProfiles(sessions, settings.learning_rate)
+    # What callers look at takes no connection from tasks, whose number has a limit of its own.
+    records, reads = db.build_sessions(parts.engine), db.build_sessions(parts.engine, per_caller=db.CONNECTIONS // 2)
+    requests = AdmissionLimit("requests", settings.max_in_flight)
+    profiles = PostgresProfiles(records, settings.learning_rate)
     drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)
-    tasks = PostgresTasks(sessions, drift)
+    tasks = PostgresTasks(records, drift)
     recalibrator = Recalibrator(
-        monitoring, min_ratings=settings.recalibration_minimum, interval_s=parts.recalibration_interval_s
+        PostgresMonitoring(records),
+        min_ratings=settings.recalibration_minimum,
+        interval_s=parts.recalibration_interval_s,
     )
     sandbox = Sandbox(enabled=settings.sandbox)
-    categories = Categories(PostgresCategories(sessions), parts.embeddings, parts.dimensions)
+    categories = Categories(PostgresCategories(reads), parts.embeddings, parts.dimensions)
     finder = DimensionFinder(
         dimensions=categories.dimensions,
         refresh=categories.refresh,
@@ -120,8 +124,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         model_clients=parts.model_clients,
         profiles=profiles,
         tasks=tasks,
-        round_robin=PostgresRoundRobin(sessions),
-        requests=PostgresRequests(sessions),
+        round_robin=PostgresRoundRobin(records),
+        requests=PostgresRequests(records),
         merger=ResultMerger(
             sandbox=sandbox,
             now=lambda: datetime.now(UTC),
@@ -141,17 +145,17 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         defaults=defaults,
     )
     use_cases = DelegationUseCases(
-        process=partial(process, context=process_context),
-        self_assess=partial(self_assess, context=self_assess_context),
+        process=requests.bounding_events(partial(process, context=process_context)),
+        self_assess=requests.bounding(partial(self_assess, context=self_assess_context)),
         submit_feedback=partial(submit_feedback, tasks=tasks, on_label=recalibrator.on_label),
         profiles=Profiles(
-            store=profiles,
+            store=PostgresProfiles(reads, settings.learning_rate),
             agents=parts.agents,
             dimensions=categories.dimensions,
             learning_rate=settings.learning_rate,
         ),
         monitoring=Monitoring(
-            records=monitoring,
+            records=PostgresMonitoring(reads),
             agents=parts.agents,
             dimensions=categories.dimensions,
             model_clients=parts.model_clients,

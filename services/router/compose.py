@@ -16,6 +16,7 @@ from chassis.serving.contract import reject_unserved_calls, reject_unserved_path
 from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server
+from chassis.shared_results import SharedResults
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings
 from kernel.activation import ActivationWeights
@@ -144,7 +145,8 @@ def postgres_database(url: str) -> RouterDatabase:
     """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
     reading = db.build_engine(url, connections=READING_CONNECTIONS)
     recording = db.build_engine(url, connections=RECORDING_CONNECTIONS)
-    reads, records = db.build_sessions(reading), db.build_sessions(recording)
+    reads = db.build_sessions(reading, per_caller=READING_CONNECTIONS // 2)
+    records = db.build_sessions(recording)
     return RouterDatabase(
         runs=PostgresRuns(reads),
         journal=PostgresRuns(records),
@@ -559,7 +561,7 @@ def _calibration_use_cases(
 ) -> CalibrationUseCases:
     store = parts.database.calibration
     return CalibrationUseCases(
-        get=partial(get_calibration, store=store, minimum=settings.calibration_minimum),
+        get=partial(get_calibration, store=store, minimum=settings.calibration_minimum, shared=SharedResults()),
         rollback=partial(rollback_calibration, store=store, refresh=calibrator.refresh),
         activations=partial(get_activations, config=config, seen=parts.database.activations),
     )

@@ -4,7 +4,6 @@ MetacogError
 ├── UnknownStrategy          the request names a strategy that the router does not have
 ├── UnknownAssessor          the request names an assessor that the router does not have
 ├── UnknownModel             the chat request names a model that the gateway does not offer
-├── Overloaded               as many requests, deliberations, uploads or searches are in flight as may be
 ├── RunNotFound              there is no such run for this key
 ├── DocumentNotFound         there is no such document
 ├── CalibrationNotFound      there is no such recalibration map
@@ -37,13 +36,6 @@ class UnknownModel(MetacogError):
 
     code = Code.NOT_FOUND
     reason = "MODEL_NOT_FOUND"
-
-
-class Overloaded(MetacogError):
-    """As much is in flight as may be."""
-
-    code = Code.RESOURCE_EXHAUSTED
-    reason = "OVERLOADED"
 
 
 class RunNotFound(MetacogError):

@@ -11,8 +11,6 @@ ROUTED = Counter(
 )
 ACTIVATION = Histogram("metacog_activation", "Activations seen [0..1].", buckets=[step / 20 for step in range(1, 21)])
 FALLBACKS = Counter("metacog_fallbacks_total", "Strategies that failed.", ["from_strategy", "to_strategy", "reason"])
-ADMITTED = Gauge("metacog_admitted_in_flight", "Requests, and deliberations among them, in flight.", ["kind"])
-OVERLOADED = Counter("metacog_overloaded_total", "Requests rejected since as many were in flight as may be.", ["kind"])
 RUNS = Counter("metacog_runs_total", "Runs by strategy and how they ended.", ["strategy", "outcome", "error"])
 RUN_SECONDS = Histogram(
     "metacog_run_seconds",

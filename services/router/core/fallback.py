@@ -3,9 +3,8 @@
 Source: DESIGN "One request": a failed strategy falls back to another one, then to System 1.
 """
 
-from kernel.errors import MetacogError
+from kernel.errors import MetacogError, Overloaded
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy
-from services.router.errors import Overloaded
 
 # Errors that another strategy would not mend: what was asked is wrong.
 REQUEST_ERRORS = frozenset(

@@ -18,6 +18,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
+from chassis.shared_results import SharedResults
 from configuration.keys import TEACH
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.statistics.reliability import calibration_error
@@ -29,6 +30,7 @@ from services.router.service.calibration.recalibration import Calibrator, refit
 from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetCalibrationRequest,
+    GetCalibrationResponse,
     RollbackCalibrationRequest,
     RollbackCalibrationResponse,
 )
@@ -159,6 +161,11 @@ async def chosen(store: PostgresCalibration, **target: Any) -> RollbackCalibrati
 
     ask = RollbackCalibrationRequest(strategy="system1", confidence_source="assessment", **target)
     return await rollback_calibration(ask, key=ANYONE, store=store, refresh=refresh)
+
+
+async def reliabilities(store: PostgresCalibration, **request: Any) -> GetCalibrationResponse:  # noqa: ANN401
+    """A page of reliabilities that nobody else asks for."""
+    return await get_calibration(GetCalibrationRequest(**request), store=store, minimum=50, shared=SharedResults())
 
 
 async def test_maps_are_fitted_to_feedback_that_counts_on_answers_with_a_confidence(
@@ -292,7 +299,7 @@ async def test_an_old_map_that_is_pinned_is_among_those_shown(store: PostgresCal
         await store.keep(progress, halving(), BEGAN)
     await chosen(store, version="system1-assessment-1")
 
-    page = await get_calibration(GetCalibrationRequest(), store=store, minimum=50)
+    page = await reliabilities(store)
 
     [row] = page.reliabilities
     assert row.map is not None
@@ -323,11 +330,9 @@ async def test_the_rows_of_calibration_have_raw_and_served_figures_and_page_by_n
     await store_rows(engine, halved, [feedback_row(run["run_id"], n % 2) for n, run in enumerate(halved)])
     await judged(engine, [0.75], [1.0], strategy="arbiter", confidence_source="arbiter", created_at=BEGAN)
 
-    first = await get_calibration(GetCalibrationRequest(page_size=1), store=store, minimum=50)
-    second = await get_calibration(
-        GetCalibrationRequest(page_size=1, page_token=first.next_page_token), store=store, minimum=50
-    )
-    later = await get_calibration(GetCalibrationRequest(since=BEGAN + timedelta(1)), store=store, minimum=50)
+    first = await reliabilities(store, page_size=1)
+    second = await reliabilities(store, page_size=1, page_token=first.next_page_token)
+    later = await reliabilities(store, since=BEGAN + timedelta(1))
 
     assert [row.strategy for row in (*first.reliabilities, *second.reliabilities)] == ["arbiter", "system1"]
     [row] = second.reliabilities

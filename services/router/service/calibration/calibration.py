@@ -8,6 +8,7 @@ from typing import Protocol
 
 from chassis.page_tokens import token_of
 from chassis.serving.auth import ApiKey
+from chassis.shared_results import SharedResults
 from configuration.keys import check_may_teach
 from kernel.errors import MalformedRequest
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
@@ -70,12 +71,18 @@ class MapChoiceStore(Protocol):
         """
 
 
+# The observations of a row and its figures.
+Figures = tuple[int, float | None, Reliability, Reliability]
+SharedFigures = SharedResults[tuple[str, str, datetime | None, datetime | None, int], Figures]
+
+
 async def get_calibration(
-    request: GetCalibrationRequest, *, store: ReliabilityStore, minimum: int
+    request: GetCalibrationRequest, *, store: ReliabilityStore, minimum: int, shared: SharedFigures
 ) -> GetCalibrationResponse:
     """Return how reliable confidence is, a row for each strategy and source with labelled answers or maps.
 
-    A row is made of the newest 100,000 labelled answers of the requested time.
+    A row is made of the newest 100,000 labelled answers of the requested time; callers who ask for the same row share
+    the work.
 
     Raises:
         InvalidPageToken: For a token that this service did not give.
@@ -83,7 +90,7 @@ async def get_calibration(
     """
     pairs = await store.pairs(request)
     shown = pairs[: request.page_size]
-    rows = [await _reliability_of(strategy, source, request, store) for strategy, source in shown]
+    rows = [await _reliability_of(strategy, source, request, store, shared) for strategy, source in shown]
     return GetCalibrationResponse(
         reliabilities=rows,
         next_page_token=token_of(*shown[-1]) if len(pairs) > len(shown) else "",
@@ -92,27 +99,30 @@ async def get_calibration(
 
 
 async def _reliability_of(
-    strategy: str, source: str, request: GetCalibrationRequest, store: ReliabilityStore
+    strategy: str, source: str, request: GetCalibrationRequest, store: ReliabilityStore, shared: SharedFigures
 ) -> StrategyReliability:
-    observed = await store.observed(strategy, source, request)
+    async def compute() -> Figures:
+        return await asyncio.to_thread(_figures, await store.observed(strategy, source, request), request.bins)
+
+    figures = await shared.get((strategy, source, request.since, request.until, request.bins), compute)
     state = await store.state(strategy, source)
-    figures = await asyncio.to_thread(_figures, observed, request.bins)
     return StrategyReliability(
         strategy=strategy,
         confidence_source=source,
-        observations=len(observed.scores),
-        chance_calibration_error=figures[0],
-        raw=figures[1],
-        served=figures[2],
+        observations=figures[0],
+        chance_calibration_error=figures[1],
+        raw=figures[2],
+        served=figures[3],
         map=state.in_force,
         pinned=state.pinned,
         earlier_maps=[fitted for fitted in state.maps if not fitted.in_force][:MOST_EARLIER_MAPS],
     )
 
 
-def _figures(observed: ObservedOutcomes, bins: int) -> tuple[float | None, Reliability, Reliability]:
-    """Return the calibration error of chance with the served confidences, and the figures of both confidences."""
+def _figures(observed: ObservedOutcomes, bins: int) -> Figures:
+    """Return the observations, the calibration error of chance with the served confidences, and both reliabilities."""
     return (
+        len(observed.scores),
         chance_calibration_error(observed.served, bins),
         reliability(observed.raw, observed.scores, bins),
         reliability(observed.served, observed.scores, bins),

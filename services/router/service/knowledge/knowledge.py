@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from chassis.admission import AdmissionLimit
 from chassis.clock import milliseconds_since
 from chassis.serving.auth import ApiKey
 from configuration.keys import check_may_teach
@@ -16,7 +17,6 @@ from inference import Embeddings
 from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
-from services.router.service.answering.admission import AdmissionLimit
 from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching
 from services.router.service.knowledge.documents import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (

@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from chassis.admission import AdmissionLimit
 from inference import BackendOverloaded
-from kernel.errors import Code
+from kernel.errors import Code, Overloaded
 from services.router.core.strategies import Strategy
-from services.router.errors import Overloaded
-from services.router.service.answering.admission import Admission, AdmissionLimit
+from services.router.service.answering.admission import Admission
 
 
 class Clock:

@@ -1,10 +1,10 @@
 import pytest
 
 from kernel.activation import Route
-from kernel.errors import Code, MalformedRequest, MetacogError
+from kernel.errors import Code, MalformedRequest, MetacogError, Overloaded
 from services.router.core.fallback import attempts, fallbacks, forbids_fallback
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
-from services.router.errors import Overloaded, UnknownStrategy
+from services.router.errors import UnknownStrategy
 
 
 @pytest.mark.parametrize("name", ["system1", "dialectic", "arbiter", "delegation"])

@@ -1,0 +1,159 @@
+"""Admission bounds how much is in flight at once: what is over a limit is rejected at once, with a time to retry.
+
+A place is held until its work has ended, however it ends. Nothing waits for an `AdmissionLimit`, so no queue grows; of
+what callers share, such as connections, each gets `CallerShares`, and a bounded number of its calls may wait.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
+
+from prometheus_client import Counter, Gauge
+
+from kernel.errors import MetacogError, Overloaded
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ADMITTED = Gauge("metacog_admitted_in_flight", "Work in flight that has a limit, by kind.", ["kind"])
+OVERLOADED = Counter("metacog_overloaded_total", "Work rejected since as much was in flight as may be.", ["kind"])
+
+SHORTEST_RETRY_S = 1
+LONGEST_RETRY_S = 30
+# Weight of the newest service time in the moving estimate; the last twenty or so count.
+NEWEST_WEIGHT = 0.1
+
+# Reasons of errors of overload; that of a backend may have no time to retry.
+OVERLOAD_REASONS = frozenset({"OVERLOADED", "BACKEND_OVERLOADED"})
+
+# Name of the API key of the request being served; empty without keys and outside of requests. The edges set it.
+CALLER_KEY: ContextVar[str] = ContextVar("caller_key", default="")
+
+
+class AdmissionLimit:
+    """An admission limit has places for one kind of work.
+
+    Args:
+        kind: Its name, for messages and metrics.
+        places: How many there are [count, >= 1].
+        clock: Monotonic clock [s].
+
+    Attributes:
+        in_flight: Places taken [count].
+    """
+
+    def __init__(self, kind: str, places: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.kind = kind
+        self.in_flight = 0
+        self._places = places
+        self._clock = clock
+        self._service_s: float | None = None
+        self._gauge = ADMITTED.labels(kind)
+
+    @property
+    def retry_after_s(self) -> int:
+        """Return when to retry: about when the work in flight will have ended [s, 1..30]."""
+        return min(LONGEST_RETRY_S, max(SHORTEST_RETRY_S, math.ceil(self._service_s or 0.0)))
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place. An error of overload that is raised inside gets a time to retry, if it has none.
+
+        Raises:
+            Overloaded: When none is free; contains when to retry.
+        """
+        if self.in_flight >= self._places:
+            OVERLOADED.labels(self.kind).inc()
+            raise Overloaded(
+                f"{self.in_flight} {self.kind} are in flight, as many as may be; try again in {self.retry_after_s} s",
+                kind=self.kind,
+                in_flight=str(self.in_flight),
+                retry_after_s=str(self.retry_after_s),
+            )
+        self.in_flight += 1
+        self._gauge.inc()
+        began = self._clock()
+        try:
+            yield
+        except MetacogError as error:
+            if error.reason in OVERLOAD_REASONS:
+                error.metadata.setdefault("retry_after_s", str(self.retry_after_s))
+            raise
+        finally:
+            self.in_flight -= 1
+            self._gauge.dec()
+            self._update_estimate(self._clock() - began)
+
+    def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """Return `work` as a function that holds a place while it runs."""
+
+        async def bounded(*args: P.args, **named: P.kwargs) -> T:
+            with self.place():
+                return await work(*args, **named)
+
+        return bounded
+
+    def bounding_events(self, work: Callable[P, AsyncGenerator[T, None]]) -> Callable[P, AsyncGenerator[T, None]]:
+        """Return `work`, which yields events, as a generator that holds a place while it runs."""
+
+        async def bounded(*args: P.args, **named: P.kwargs) -> AsyncGenerator[T, None]:
+            with self.place():
+                async with aclosing(work(*args, **named)) as events:
+                    async for event in events:
+                        yield event
+
+        return bounded
+
+    def _update_estimate(self, seconds: float) -> None:
+        known = self._service_s
+        self._service_s = seconds if known is None else known + NEWEST_WEIGHT * (seconds - known)
+
+
+class CallerShares:
+    """Each API key gets so many places, and so many calls that wait for one; further ones are rejected at once.
+
+    Args:
+        kind: What is shared, for messages and metrics.
+        places: Places of one key [count, >= 1].
+        waiting: Calls of one key that may wait [count, >= 0].
+    """
+
+    def __init__(self, kind: str, *, places: int, waiting: int) -> None:
+        self.kind = kind
+        self._places = places
+        self._waiting = waiting
+        self._calls: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold a place of the caller, once one is free.
+
+        Raises:
+            Overloaded: When as many calls of the caller wait as may.
+        """
+        key = CALLER_KEY.get()
+        free, calls = self._calls.get(key, (None, 0))
+        free = free or asyncio.Semaphore(self._places)
+        if calls >= self._places + self._waiting:
+            OVERLOADED.labels(self.kind).inc()
+            raise Overloaded(
+                f"{calls} {self.kind} of this API key are in flight, as many as may be;"
+                f" try again in {SHORTEST_RETRY_S} s",
+                kind=self.kind,
+                in_flight=str(calls),
+                retry_after_s=str(SHORTEST_RETRY_S),
+            )
+        self._calls[key] = (free, calls + 1)
+        try:
+            async with free:
+                yield
+        finally:
+            left = self._calls[key][1] - 1
+            if left:
+                self._calls[key] = (free, left)
+            else:
+                del self._calls[key]
