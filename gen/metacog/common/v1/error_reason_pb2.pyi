@@ -120,6 +120,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
     ERROR_REASON_INVALID_VOTE_RULE: _ErrorReason.ValueType  # 48
     """INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
+    ERROR_REASON_RECORD_UNREADABLE: _ErrorReason.ValueType  # 49
+    """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -227,4 +229,6 @@ ERROR_REASON_WORKER_FAILING: ErrorReason.ValueType  # 47
 """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
 ERROR_REASON_INVALID_VOTE_RULE: ErrorReason.ValueType  # 48
 """INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
+ERROR_REASON_RECORD_UNREADABLE: ErrorReason.ValueType  # 49
+"""INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
