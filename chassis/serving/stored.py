@@ -48,6 +48,14 @@ class RecordUnreadable(MetacogError):
     reason = "RECORD_UNREADABLE"
 
 
+class _NewerVersion(Exception):
+    """The document has a version above `DOCUMENT_VERSION`."""
+
+
+# What reading a document of another form may raise: pydantic's complaints, and what the checks of a value itself raise.
+FORM_ERRORS = (ValidationError, MetacogError, _NewerVersion, ArithmeticError, LookupError, TypeError)
+
+
 def from_stored(document: object, kind: type[T], *, record: str, record_id: str) -> T:
     """Return a stored document as a value of `kind`; unknown fields are ignored, unknown values of enums stay.
 
@@ -63,7 +71,7 @@ def from_stored(document: object, kind: type[T], *, record: str, record_id: str)
     try:
         _check_version(document)
         return _read(document, kind)
-    except (ValidationError, _NewerVersion) as error:
+    except FORM_ERRORS as error:
         raise unreadable(_problem(error), record=record, record_id=record_id) from error
 
 
@@ -108,10 +116,6 @@ def enum_from_stored(word: str, kind: type[E]) -> E:
         return kind(word)
     except ValueError:
         return _unlisted(word, kind)
-
-
-class _NewerVersion(Exception):
-    """The document has a version above `DOCUMENT_VERSION`."""
 
 
 def _check_version(document: object) -> None:
@@ -180,9 +184,9 @@ def _hints(kind: type) -> Mapping[str, Any]:
     return get_type_hints(kind)
 
 
-def _problem(error: ValidationError | _NewerVersion) -> str:
-    if isinstance(error, _NewerVersion):
-        return str(error)
+def _problem(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error) or type(error).__name__
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}: {first['msg']}" if place else first["msg"]
