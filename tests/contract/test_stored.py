@@ -1,4 +1,4 @@
-"""This version reads the next one's rows: every kind of stored document, with fields and words that it does not know."""
+"""This version reads the rows of the next one: stored documents with fields and words that it does not know."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from chassis.serving.wire import from_proto, plain, to_proto
 from kernel.confidence.rules import Checker, ConfidenceSource
 from kernel.learning.profiles import ProfileChange
 from kernel.outcomes import Outcome
-from kernel.statistics.recalibration import Point
+from kernel.statistics.recalibration import Method, Point
 from kernel.votes.probability import VoteEvidence
 from services.delegation.service.processing import StoredTask
 from services.delegation.service.task_records import TaskConfidence
@@ -49,7 +49,7 @@ STORED: list[Any] = [
         strategy="system1",
         confidence_source="draft",
         version="system1-draft-1",
-        method="isotonic",
+        method=Method.ISOTONIC,
         points=[Point(confidence=0.25, calibrated=0.5)],
         observations=100,
         brier_score_before=0.25,

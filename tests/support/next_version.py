@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 ADDED = {"added_by_the_next_version": {"depth": [1, {"colour": "red"}]}}
-WORD = "WORD_OF_THE_NEXT_VERSION"
+WORD = "LATER_WORD"
 
 
 def of_next_version(document: Any, kind: Any, *, new_words: bool = True) -> Any:  # noqa: ANN401 - plain data of any kind
