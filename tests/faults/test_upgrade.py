@@ -1,6 +1,9 @@
 """Versions are exchanged under load: this one reads what the next one stored, and migrations hold no traffic up."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,10 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import make_url
 
 from chassis import database as db
+from chassis.errors import ConfigurationInvalid
 from chassis.ids import new_id
 from chassis.json_text import dumps
+from chassis.schema.locks import SchemaLocked
 from kernel.confidence.rules import Checker, ConfidenceSource
 from services.delegation.service.processing import StoredTask
 from services.delegation.service.task_records import TaskConfidence
@@ -27,6 +32,8 @@ from tests.support.labels import delegated, run_of
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.next_version import ADDED, WORD, of_next_version
 from tests.support.stack import ROUTER, RunningRouter, cast, router_at, router_settings, until
+from tests.support.upgraded_schema import ADDED as COLUMN_ADDED
+from tests.support.upgraded_schema import DROPPED, FIRST, service_at
 
 
 def libpq(url: str) -> str:
@@ -211,7 +218,8 @@ async def test_a_spool_that_the_next_version_left_is_written_back_and_read(
     readable, unreadable = run_of(), run_of()
     later = of_next_version(orjson.loads(dumps(readable)), Run)
     lines = [dumps(later), dumps({**orjson.loads(dumps(unreadable)), "document_version": 2})]
-    (tmp_path / f"runs-{router_settings().rest_port}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    spool = f"runs-{router_settings().rest_port}.jsonl"
+    (tmp_path / spool).write_bytes(b"\n".join(lines) + b"\n")
 
     async with router_at(scripted, own_database, tmp_path) as router:
         api = RestApi(router.rest, ROUTER)
@@ -225,7 +233,7 @@ async def test_a_spool_that_the_next_version_left_is_written_back_and_read(
             await api.ask("GetRun", run_id=unreadable.run_id)
 
     assert found["outcome"] == WORD
-    assert not list(tmp_path.glob("*.rejected"))
+    assert not (tmp_path / spool.replace("jsonl", "rejected")).exists()
 
 
 async def test_a_map_of_the_next_version_is_in_force_and_one_that_cannot_be_read_hides_only_itself(
@@ -310,3 +318,132 @@ async def test_labels_with_words_of_the_next_version_are_read(scenario: Scenario
     reply = await api.ask("SubmitFeedback", feedback_id=new_id(), task_id=task["task_id"], correct=True)
     assert reply["label"]["checker"] == ("ORACLE" if name == "rest" else None)
     assert "ORACLE" not in list(Checker)
+
+
+WAITS = "attempt_s=0.3, tables_s=30, replicas_s=30, first_pause_s=0.2, most_pause_s=0.4"
+SHORT_WAITS = "attempt_s=0.2, tables_s=1, replicas_s=1, first_pause_s=0.2, most_pause_s=0.4"
+LOCKING = "SELECT pg_advisory_lock(1835365473)"
+
+
+@pytest.fixture
+def schema(own_database: str, tmp_path: Path) -> str:
+    """A schema of one test, with the table that its first migration makes."""
+    name = f"s_{new_id().replace('-', '')}"
+    (tmp_path / "first").mkdir()
+    with service_at(tmp_path / "first", name, FIRST) as package:
+        db.migrate(package, own_database)
+    return name
+
+
+@contextmanager
+def next_version(tmp_path: Path, schema: str, *more: str, waits: str = WAITS, works_from: str = "") -> Iterator[str]:
+    """Yield the package of the next version, which adds a column."""
+    (tmp_path / "next").mkdir()
+    with service_at(
+        tmp_path / "next", schema, FIRST, COLUMN_ADDED, *more, waits=waits, works_from=works_from
+    ) as package:
+        yield package
+
+
+def columns(url: str, schema: str) -> list[str]:
+    with psycopg.connect(libpq(url)) as connection:
+        query = "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = 'things'"
+        return [name for (name,) in connection.execute(query, [schema])]
+
+
+def test_a_migration_that_waits_for_a_table_does_not_hold_up_the_traffic_behind_it(
+    own_database: str, tmp_path: Path, schema: str
+) -> None:
+    query = f"SELECT id FROM {schema}.things"
+    slowest, count = 0.0, 0
+    with (
+        next_version(tmp_path, schema) as package,
+        psycopg.connect(libpq(own_database)) as reader,
+        psycopg.connect(libpq(own_database), autocommit=True) as traffic,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        reader.execute(query)  # its transaction stays open, and with it the lock on the table
+        migration = threads.submit(db.migrate, package, own_database)
+        until_s = time.monotonic() + 3
+        while time.monotonic() < until_s:
+            began = time.monotonic()
+            traffic.execute(query)
+            slowest, count = max(slowest, time.monotonic() - began), count + 1
+        assert not migration.done()
+        assert columns(own_database, schema) == ["id"]
+
+        reader.rollback()
+        migration.result(timeout=30)
+
+    assert slowest < 1.5  # with attempts of 0.3 s; without a bound it would be the 3 s of the transaction
+    assert count > 100
+    assert columns(own_database, schema) == ["id", "colour"]
+
+
+def test_a_migration_that_never_gets_its_lock_ends_with_who_holds_it_and_what_to_do(
+    own_database: str, tmp_path: Path, schema: str
+) -> None:
+    with (
+        next_version(tmp_path, schema, waits=SHORT_WAITS) as package,
+        psycopg.connect(libpq(own_database)) as reader,
+    ):
+        reader.execute(f"SELECT id FROM {schema}.things")
+
+        with pytest.raises(SchemaLocked) as raised:
+            db.migrate(package, own_database)
+
+        message = raised.value.message
+        assert f"`ALTER TABLE {schema}.things ADD COLUMN colour text` did not get its lock within 0.2 s" in message
+        assert (
+            f"process {reader.info.backend_pid} ({schema}.things, AccessShareLock, idle in transaction for" in message
+        )
+        assert "SELECT pg_terminate_backend(" in message
+        assert raised.value.reason == "DATABASE_UNAVAILABLE"
+        assert columns(own_database, schema) == ["id"]
+
+
+def test_replicas_wait_for_one_another_for_a_bounded_time(own_database: str, tmp_path: Path, schema: str) -> None:
+    with (
+        next_version(tmp_path, schema, waits=SHORT_WAITS) as package,
+        psycopg.connect(libpq(own_database)) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        other.execute(LOCKING)
+        with pytest.raises(SchemaLocked, match=f"another process is migrating: process {other.info.backend_pid} "):
+            db.migrate(package, own_database)
+
+        migration = threads.submit(db.migrate, package, own_database)
+        time.sleep(0.5)
+        assert not migration.done()
+        other.execute("SELECT pg_advisory_unlock_all()")
+        migration.result(timeout=30)
+
+    assert columns(own_database, schema) == ["id", "colour"]
+
+
+def test_the_version_before_starts_on_the_schema_of_the_next_one(
+    own_database: str, tmp_path: Path, schema: str
+) -> None:
+    with next_version(tmp_path, schema) as package:
+        db.migrate(package, own_database)
+    (tmp_path / "again").mkdir()
+
+    with service_at(tmp_path / "again", schema, FIRST) as package:
+        db.migrate(package, own_database)
+
+    assert columns(own_database, schema) == ["id", "colour"]
+
+
+def test_a_version_whose_columns_were_removed_is_rejected(own_database: str, tmp_path: Path, schema: str) -> None:
+    with next_version(tmp_path, schema, DROPPED, works_from="0002") as package:
+        db.migrate(package, own_database)
+    for folder in ("first again", "second"):
+        (tmp_path / folder.replace(" ", "_")).mkdir()
+
+    with service_at(tmp_path / "second", schema, FIRST, COLUMN_ADDED) as package:
+        db.migrate(package, own_database)
+    with (
+        service_at(tmp_path / "first_again", schema, FIRST) as package,
+        pytest.raises(ConfigurationInvalid, match="is at revision 0003, which this build does not have"),
+    ):
+        db.migrate(package, own_database)
