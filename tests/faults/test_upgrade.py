@@ -358,10 +358,11 @@ def test_a_migration_that_waits_for_a_table_does_not_hold_up_the_traffic_behind_
     slowest, count = 0.0, 0
     with (
         next_version(tmp_path, schema) as package,
+        ThreadPoolExecutor(1) as threads,
         psycopg.connect(libpq(own_database)) as reader,
         psycopg.connect(libpq(own_database), autocommit=True) as traffic,
-        ThreadPoolExecutor(1) as threads,
     ):
+        traffic.execute("SET statement_timeout = '10s'")
         reader.execute(query)  # its transaction stays open, and with it the lock on the table
         migration = threads.submit(db.migrate, package, own_database)
         until_s = time.monotonic() + 3
@@ -405,8 +406,8 @@ def test_a_migration_that_never_gets_its_lock_ends_with_who_holds_it_and_what_to
 def test_replicas_wait_for_one_another_for_a_bounded_time(own_database: str, tmp_path: Path, schema: str) -> None:
     with (
         next_version(tmp_path, schema, waits=SHORT_WAITS) as package,
-        psycopg.connect(libpq(own_database)) as other,
         ThreadPoolExecutor(1) as threads,
+        psycopg.connect(libpq(own_database)) as other,
     ):
         other.execute(LOCKING)
         with pytest.raises(SchemaLocked, match=f"another process is migrating: process {other.info.backend_pid} "):
