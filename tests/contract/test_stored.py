@@ -22,7 +22,7 @@ from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskF
 from services.router.service.calibration.values import CalibrationMap
 from services.router.service.feedback.feedback import SubmitFeedbackResponse
 from services.router.service.runs.values import Run
-from tests.support.next_version import WORD, of_next_version
+from tests.support.upgrades.next_version import WORD, of_next_version
 from tests.unit.chassis.test_wire import full
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -30,10 +30,10 @@ from tests.integration.router.test_store import fresh_database
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.labels import delegated, run_of
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.next_version import ADDED, WORD, of_next_version
 from tests.support.stack import ROUTER, RunningRouter, cast, router_at, router_settings, until
-from tests.support.upgraded_schema import ADDED as COLUMN_ADDED
-from tests.support.upgraded_schema import DROPPED, FIRST, service_at
+from tests.support.upgrades.next_version import ADDED, WORD, of_next_version
+from tests.support.upgrades.schema import ADDED as COLUMN_ADDED
+from tests.support.upgrades.schema import DROPPED, FIRST, service_at
 
 
 def libpq(url: str) -> str:
