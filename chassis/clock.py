@@ -1,6 +1,24 @@
-"""This module measures times on the monotonic clock."""
+"""Durations, and the deadlines of the request being served, on the monotonic clock."""
 
 import time
+from contextvars import ContextVar
+
+# Time until which the caller of the request being served waits [s, monotonic clock]; None where it is unknown. The gRPC
+# edge sets it, so that no work for a request goes on longer.
+CALLER_WAITS_UNTIL: ContextVar[float | None] = ContextVar("caller_waits_until", default=None)
+
+# Deadline of the request being served, by its envelope [s, monotonic clock]; None where it has none. The use case sets
+# it, so that calls which do not count against the envelope, those of the database above all, keep it too.
+REQUEST_ENDS_AT: ContextVar[float | None] = ContextVar("request_ends_at", default=None)
+
+# Time that such a call gets beyond the deadline: what was answered in time is still recorded [s].
+GRACE_S = 0.3
+
+
+def seconds_within_request(at_most_s: float) -> float:
+    """Return the time that a call for the request may take [s, > 0]: `at_most_s`, or less before its deadline."""
+    ends_at = REQUEST_ENDS_AT.get()
+    return at_most_s if ends_at is None else min(at_most_s, max(0.0, ends_at - time.monotonic()) + GRACE_S)
 
 
 def milliseconds_since(started_at: float) -> float:

@@ -6,7 +6,7 @@ connection whose limit was reached, or whose task was cancelled, is closed at on
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -25,8 +25,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
 from chassis.admission import CallerShares
-from chassis.deadline import seconds_within_request
+from chassis.clock import seconds_within_request
 from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
+from chassis.log import logger
+from chassis.schema.locks import LockWaits, migrate_with_locks
+from chassis.schema.versions import record_compatible, works_with
 from kernel.errors import Code, MetacogError
 
 # Time that one transaction may take, and in it a wait for the server [s].
@@ -89,6 +92,9 @@ class Sessions:
         """
         async with self._shares.place() if self._shares else nullcontext(), self._make.begin() as session:
             yield session
+
+
+_log = logger(__name__)
 
 
 class BoundedConnection(AsyncConnection[Any]):
@@ -208,10 +214,12 @@ async def check(engine: AsyncEngine) -> None:
 def migrate(package: str, url: str) -> None:
     """Bring the schema of `package` (`services.<name>`) to its newest version.
 
-    Replicas may do this at the same time: the migration takes an advisory lock.
+    Replicas may do this at the same time: the migration takes an advisory lock. A schema that a newer version migrated
+    stays as it is, if the code of this version works with it.
 
     Raises:
         DatabaseUnavailable: When the database cannot be reached.
+        SchemaLocked: When other transactions hold the locks that the migration needs, for too long.
         ConfigurationInvalid: When another build migrated the schema, and this one does not know its revision.
     """
     config = Config()
@@ -223,42 +231,57 @@ def migrate(package: str, url: str) -> None:
         raise database_error(error) from error
 
 
-LOCK = 0x6D657461
+def run_migrations(metadata: MetaData, waits: LockWaits = LockWaits()) -> None:  # noqa: B008 - an immutable value
+    """Run the pending migrations of the schema that `metadata` names; replicas wait for one another.
 
+    Args:
+        metadata: The tables, with their schema.
+        waits: The bounds of waiting for locks.
 
-def run_migrations(metadata: MetaData) -> None:
-    """Run the pending migrations of the schema that `metadata` names; replicas wait for one another."""
+    Raises:
+        SchemaLocked: When the locks are not free within the bounds.
+        ConfigurationInvalid: When another build migrated the schema, and this one does not work with it.
+    """
     url = context.config.attributes["url"]
     engine = create_engine(url, poolclass=pool.NullPool, connect_args={"connect_timeout": 3})
-    with engine.begin() as connection:
-        _run(connection, metadata)
+    migrate_with_locks(engine, metadata.schema or "public", lambda connection: _run(connection, metadata), waits)
 
 
 def _run(connection: Connection, metadata: MetaData) -> None:
     schema = metadata.schema
-    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
     connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
     connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
     context.configure(
         connection=connection, target_metadata=metadata, version_table_schema=schema, include_schemas=True
     )
-    _check_revisions(context.get_context().get_current_heads(), schema or "public")
+    script = ScriptDirectory.from_config(context.config)
+    if _is_newer(connection, context.get_context().get_current_heads(), script, schema or "public"):
+        return
     with context.begin_transaction():
         context.run_migrations()
+    record_compatible(connection, schema or "public", script)
 
 
-def _check_revisions(applied: Iterable[str], schema: str) -> None:
-    """Raise `ConfigurationInvalid` for a revision that this build does not have."""
-    known = {revision.revision for revision in ScriptDirectory.from_config(context.config).walk_revisions()}
+def _is_newer(connection: Connection, applied: Collection[str], script: ScriptDirectory, schema: str) -> bool:
+    """Return whether a newer version migrated the schema, which the code of this version works with.
+
+    Raises:
+        ConfigurationInvalid: When another build migrated it, and this one does not work with it.
+    """
+    known = {revision.revision for revision in script.walk_revisions()}
     unknown = ", ".join(sorted(set(applied) - known))
+    if unknown and works_with(connection, schema, script, applied):
+        _log.warning("a newer version migrated the schema; it stays as it is", schema=schema, revision=unknown)
+        return True
     if unknown:
         raise ConfigurationInvalid(
             f"schema {schema} of the database is at revision {unknown}, which this build does not have. "
-            "Set METACOG_DATABASE_URL to a new database, or drop the schema with all that it holds: "
-            f'DROP SCHEMA "{schema}" CASCADE',
+            "Start the build that migrated it, set METACOG_DATABASE_URL to a new database, or drop the schema with all "
+            f'that it holds: DROP SCHEMA "{schema}" CASCADE',
             setting="METACOG_DATABASE_URL",
             revision=unknown,
         )
+    return False
 
 
 def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind

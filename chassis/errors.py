@@ -11,6 +11,8 @@ MetacogError
 ├── PeerUnavailable          another service could not be reached
 ├── PeerError                another service returned an error, with its own code and reason
 ├── DatabaseUnavailable      PostgreSQL could not be reached
+│   └── SchemaLocked         chassis.schema.locks: a migration did not get its locks
+├── RecordUnreadable         chassis.serving.stored: another version stored a document in another form
 └── (inference)              inference.errors
 """
 

@@ -1,1 +1,1 @@
-"""These checks of the source code belong to `make check`: class names that stand twice, sizes of files and folders."""
+"""These checks of the source code belong to `make check`: class names that stand twice, migrations, sizes."""

@@ -1,8 +1,12 @@
-"""`python -m checks` fails for a public class name that stands twice, and reports sizes without failing."""
+"""`python -m checks` fails for a class name that stands twice and for a migration that breaks the version before.
+
+It reports sizes without failing.
+"""
 
 import sys
 from pathlib import Path
 
+from checks.migrations import MARK, unmarked
 from checks.names import doubled
 from checks.sizes import report
 
@@ -10,12 +14,17 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> int:
-    """Print what was found, and return the exit status: 1 when a name stands twice."""
+    """Print what was found, and return the exit status: 1 when there is something to fix."""
     found = doubled(ROOT)
     for name, places in found.items():
         sys.stdout.write(f"class {name} is declared in {', '.join(places)}: give each its own name\n")
+    removing = unmarked(ROOT)
+    for file, calls in removing.items():
+        sys.stdout.write(
+            f"{file} breaks the code of earlier versions ({', '.join(calls)}): state in {MARK} which works\n"
+        )
     sys.stdout.write("".join(f"{line}\n" for line in report(ROOT)))
-    return 1 if found else 0
+    return 1 if found or removing else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from chassis.deadline import CALLER_WAITS_UNTIL
+from chassis.clock import CALLER_WAITS_UNTIL
 from kernel.envelope import Limits, UnpricedModel
 from kernel.ledger import Ledger
 from kernel.prices import Price, highest_price

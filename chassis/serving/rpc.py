@@ -13,7 +13,7 @@ from grpc import aio
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
-from chassis.deadline import CALLER_WAITS_UNTIL
+from chassis.clock import CALLER_WAITS_UNTIL
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from chassis.serving.named_errors import named_error
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span

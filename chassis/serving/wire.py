@@ -76,15 +76,22 @@ def from_plain(data: object, kind: type[T]) -> T:
         MalformedRequest: When the data does not make a valid value; names the place and the problem.
     """
     try:
-        parsed: T = _adapter(kind).validate_python(data)
+        parsed: T = adapter(kind).validate_python(data)
     except ValidationError as error:
         raise malformed(error.errors()) from error
     return parsed
 
 
+def adapter(kind: type) -> TypeAdapter[Any]:
+    """Return the validator of plain data that makes values of `kind`; made once."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
 def json_schema(kind: type) -> dict[str, Any]:
     """Return the JSON schema of a value's plain data; only enums are references."""
-    return _adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
+    return adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
 
 
 def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
@@ -128,15 +135,44 @@ def to_proto(value: object, kind: type[M]) -> M:
     return message
 
 
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
 @cache
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def known_part(data: Mapping[str, Any], kind: type[Message]) -> dict[str, Any]:
+    """Return stored plain data without the fields and enum values that messages of `kind` do not have, at every level.
+
+    So what another version of a service stored goes through gRPC as far as this version's contract has it.
+    """
+    return _known_fields(data, _fields(kind().DESCRIPTOR))
+
+
+def _known_fields(data: Mapping[str, Any], known: Mapping[str, FieldDescriptor]) -> dict[str, Any]:
+    return {name: _known(item, known[name]) for name, item in data.items() if name in known}
+
+
+def _known(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
+    if item is None:
+        return None
+    if _is_map(field):
+        held = _fields(field.message_type)["value"]
+        return {key: _known_item(one, held) for key, one in item.items()}
+    if field.is_repeated:
+        known = [_known_item(one, field) for one in item]
+        return [one for one in known if one is not None]
+    return _known_item(item, field)
+
+
+def _known_item(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
+    if field.enum_type is not None:
+        return item if _prefix(field.enum_type) + str(item) in field.enum_type.values_by_name else None
+    wrapped = _wrapped(field.message_type) if field.message_type is not None else None
+    if wrapped is not None:
+        return _known(item, wrapped)
+    if field.message_type is None or not isinstance(item, Mapping):
+        return item
+    return _known_fields(item, _fields(field.message_type))
 
 
 def _without_none(data: object) -> object:
@@ -232,6 +268,8 @@ def _items(value: object) -> list[tuple[str, Any]]:
 
 def _scalar(field: FieldDescriptor, item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
     if field.enum_type is not None:
+        if isinstance(item, Enum) and item.name not in type(item).__members__:
+            return 0  # a stored word of another version; see `chassis.serving.stored`
         name = item.value if isinstance(item, Enum) else item
         return field.enum_type.values_by_name[_prefix(field.enum_type) + name].number
     return item.value if isinstance(item, Enum) else item

@@ -10,6 +10,7 @@ It uses the standard library only, so that every command starts fast.
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
@@ -96,10 +97,15 @@ class Service:
         return self._send(self._request(f"{path}?{urlencode(parameters)}" if parameters else path))
 
     def pages(self, path: str, field: str, *, page_size: int, **query: object) -> Iterator[Body]:
-        """Yield every item of a list; a page is requested when its first item is needed."""
+        """Yield every item of a list; a page is requested when its first item is needed.
+
+        Items that the service could not read are reported on the error output.
+        """
         token: str | None = None
         while token != "":
             page = self.get(path, page_size=page_size, page_token=token, **query)
+            if left_out := page.get("unreadable"):
+                sys.stderr.write(f"{left_out} {field} cannot be read by this version of the {self.name}; see its log\n")
             yield from page[field]
             token = page["next_page_token"]
 

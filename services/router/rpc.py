@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, fields
-from typing import Any
 
 from metacog.router.v1 import calibration_pb2 as pb_calibration
 from metacog.router.v1 import feedback_pb2 as pb_feedback
@@ -13,7 +12,8 @@ from metacog.router.v1 import router_pb2_grpc as pb_grpc
 
 from chassis.serving.auth import Keyring
 from chassis.serving.rpc import Context, caller
-from chassis.serving.wire import event_to_proto, from_proto, to_proto
+from chassis.serving.stored import readable, unreadable
+from chassis.serving.wire import event_to_proto, from_proto, known_part, to_proto
 from services.router.core.strategies import Strategy
 from services.router.service.answering.answer import RequestOrigin
 from services.router.service.answering.values import AnswerRequest, Event, PassedThrough, RelayedEvent, RunFinished
@@ -37,7 +37,7 @@ EVENTS = {
 }
 RENAMED = "task_"
 # Field of a run that holds the details of each strategy.
-DETAIL_FIELDS = {
+DETAIL_FIELDS: Mapping[str, str] = {
     Strategy.VOTE: "vote",
     Strategy.DIALECTIC: "deliberation",
     Strategy.ARBITER: "arbitration",
@@ -86,7 +86,7 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
         async with aclosing(self._use.answer(wanted, origin=origin)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
-                    yield to_proto({"run_finished": {"run": _run_fields(event.run)}}, pb.AnswerResponse)
+                    yield pb.AnswerResponse(run_finished=pb.RunFinished(run=_run_message(event.run)))
                 elif not isinstance(event, RelayedEvent):
                     yield event_to_proto(event, pb.AnswerResponse)
                 elif field := _event_field(event):
@@ -95,14 +95,15 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:  # noqa: N802
         """Return one recorded run."""
         run = await self._use.get_run(request.run_id, key_name=caller(context, self._keyring).name)
-        return to_proto({"run": _run_fields(run)}, pb.GetRunResponse)
+        return pb.GetRunResponse(run=_run_message(run))
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:  # noqa: N802
         """List recorded runs, newest first."""
         wanted = from_proto(request, ListRunsRequest)
         page = await self._use.list_runs(wanted, key_name=caller(context, self._keyring).name)
-        fields = {"runs": [_run_fields(run) for run in page.runs], "next_page_token": page.next_page_token}
-        return to_proto(fields, pb.ListRunsResponse)
+        runs = readable(page.runs, _run_message)
+        unreadable = page.unreadable + len(page.runs) - len(runs)
+        return pb.ListRunsResponse(runs=runs, next_page_token=page.next_page_token, unreadable=unreadable)
 
     async def SubmitFeedback(  # noqa: N802
         self, request: pb_feedback.SubmitFeedbackRequest, context: Context
@@ -167,11 +168,22 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
         return to_proto(seen, pb_calibration.GetActivationsResponse)
 
 
-def _run_fields(run: Run) -> Mapping[str, Any]:
-    """Return `run` as the contract has it: the details of each strategy have a field of their own."""
+def _run_message(run: Run) -> pb.Run:
+    """Return `run` as the contract has it: the details of each strategy have a field of their own.
+
+    Of the details that another version stored, it has those that the contract has.
+
+    Raises:
+        RecordUnreadable: When details that the contract has are stored in another form.
+    """
     named = {one.name: getattr(run, one.name) for one in fields(run)}
-    details, field = named.pop("deliberation"), DETAIL_FIELDS.get(Strategy(run.strategy)) if run.strategy else None
-    return {**named, field: details} if field else named
+    details, field = named.pop("deliberation"), DETAIL_FIELDS.get(run.strategy)
+    try:
+        if field and details is not None:
+            named[field] = known_part(details, type(getattr(pb.Run(), field)))
+        return to_proto(named, pb.Run)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise unreadable(f"{type(error).__name__}: {error}", record="run", record_id=run.run_id) from error
 
 
 def _event_field(event: RelayedEvent) -> str:

@@ -364,25 +364,25 @@ class Monitoring:
 
 def grouped(
     labelled: Iterable[LabelledConfidence], *, agent: str = "", dimension: str = ""
-) -> dict[tuple[str, str, str], list[LabelledConfidence]]:
+) -> dict[tuple[str, str, ConfidenceSource], list[LabelledConfidence]]:
     """Return labelled confidences by agent, dimension and source; under an empty name, those of all."""
-    groups: dict[tuple[str, str, str], list[LabelledConfidence]] = {}
+    groups: dict[tuple[str, str, ConfidenceSource], list[LabelledConfidence]] = {}
     for each in labelled:
         agents = [agent] if agent else list(dict.fromkeys(["", each.agent]))
         dimensions = [dimension] if dimension else ["", *each.dimensions]
         for by_agent in agents:
             for by_dimension in dimensions:
-                groups.setdefault((by_agent, by_dimension, each.source.value), []).append(each)
+                groups.setdefault((by_agent, by_dimension, each.source), []).append(each)
     return groups
 
 
-def _row(name: tuple[str, str, str], labelled: Sequence[LabelledConfidence], bins: int) -> ReliabilityRow:
+def _row(name: tuple[str, str, ConfidenceSource], labelled: Sequence[LabelledConfidence], bins: int) -> ReliabilityRow:
     confidences = [each.confidence for each in labelled]
     measured = reliability(confidences, [float(each.correct) for each in labelled], bins)
     return ReliabilityRow(
         agent=name[0],
         dimension=name[1],
-        confidence_source=ConfidenceSource(name[2]),
+        confidence_source=name[2],
         observations=len(labelled),
         calibration_error=measured.calibration_error,
         chance_calibration_error=chance_calibration_error(confidences, bins),

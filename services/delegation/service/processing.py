@@ -17,7 +17,7 @@ from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.serving.auth import ApiKey
 from chassis.serving.events import stream_of
-from chassis.serving.wire import from_plain
+from chassis.serving.stored import from_stored
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
 from configuration.keys import TEACH
@@ -28,6 +28,7 @@ from kernel.confidence.rules import Ablation, Baseline
 from kernel.envelope import limits
 from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
 from kernel.outcomes import degraded_reasons, is_degraded
+from kernel.values import value
 from services.delegation.metrics import TASKS
 from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.executor_choice import ExecutorChoice, baseline_choice, dispatched
@@ -57,6 +58,14 @@ from services.delegation.service.values import (
 )
 
 _log = logger(__name__)
+
+
+@value
+class StoredTask:
+    """A task is stored with its question and its last event."""
+
+    question: str = ""
+    finished: TaskFinished
 
 
 class RoundRobin(Protocol):
@@ -109,6 +118,7 @@ def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) ->
         SandboxUnavailable: When the request has unit tests and they cannot be run.
         UnpricedModel: When the cost is limited, and a model that takes part has no price.
         RequestIdReused, RequestInProgress: For an identifier that was used before.
+        RecordUnreadable: For the identifier of a task that another version stored in a form that this one cannot read.
         MetacogError: The error that left no answer at all.
     """
     check_request(request, context.agents())
@@ -170,7 +180,8 @@ async def _produce(request: ProcessRequest, key: ApiKey, context: ProcessContext
     digest = sha256(dumps(request)).hexdigest()
     async with once(context.requests, key.name, request.request_id, digest, task.spend.seconds_left) as attempt:
         if attempt.earlier is not None:
-            finished = from_plain(attempt.earlier["finished"], TaskFinished)
+            stored = from_stored(attempt.earlier, StoredTask, record="task", record_id=f"request {request.request_id}")
+            finished = stored.finished
             names = list(task.agents)
             task.emit(TaskStarted(task_id=finished.task_id, run_id=finished.run_id, agents=names))
             task.emit(finished)

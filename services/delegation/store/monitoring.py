@@ -9,7 +9,7 @@ from sqlalchemy import Executable, Integer, case, cast, func, select
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 
 from chassis.database import Sessions, transaction, utc, without_nul
-from chassis.serving.wire import from_plain
+from chassis.serving.stored import enum_from_stored, from_stored, readable
 from kernel.confidence.rules import ConfidenceSource, TaskMode
 from kernel.statistics.recalibration import Point
 from services.delegation.core.flows import DelegationCounts
@@ -106,7 +106,7 @@ class PostgresMonitoring:
             .ext(distinct_on(RecalibrationRow.agent))
             .order_by(RecalibrationRow.agent, RecalibrationRow.fitted_at.desc())
         )
-        return {row.agent: _map(row) for (row,) in await self._rows(newest)}
+        return {each.agent: each for each in readable(await self._rows(newest), lambda row: _map(row[0]))}
 
     async def add_map(self, fitted: RecalibrationMap) -> None:
         """Store a map; it is in force from now on, also when it was stored before."""
@@ -133,7 +133,7 @@ def _labelled(
 ) -> LabelledConfidence:  # fmt: skip
     return LabelledConfidence(
         agent=agent,
-        source=ConfidenceSource(source),
+        source=enum_from_stored(source, ConfidenceSource),
         dimensions=tuple(dimensions),
         confidence=confidence,
         raw=raw,
@@ -146,7 +146,7 @@ def _map(row: RecalibrationRow) -> RecalibrationMap:
         agent=row.agent,
         version=row.version,
         method=row.method,
-        points=[from_plain(point, Point) for point in row.points],
+        points=[from_stored(point, Point, record="recalibration", record_id=row.version) for point in row.points],
         observations=row.observations,
         brier_before=row.brier_before,
         brier_after=row.brier_after,

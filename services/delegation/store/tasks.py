@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from chassis.database import Sessions, transaction, without_nul
 from chassis.idempotency import check_digest
 from chassis.json_text import dumps
-from chassis.serving.wire import from_plain
+from chassis.serving.stored import enum_from_stored, from_stored, readable
 from kernel.confidence.rules import Checker
 from kernel.errors import FeedbackConflict
 from kernel.learning.drift import DriftLimits
@@ -127,7 +127,10 @@ class PostgresTasks:
             reason = "" if updates else "frozen"
         assert task.judged_at is not None
         label = AnswerLabel(
-            correct=task.correct, checker=Checker(task.checker), detail=task.detail, judged_at=task.judged_at
+            correct=task.correct,
+            checker=enum_from_stored(task.checker, Checker),
+            detail=task.detail,
+            judged_at=task.judged_at,
         )
         return TaskFeedbackResponse(
             feedback_id=request.feedback_id,
@@ -158,7 +161,10 @@ def _not_learned_reason(task: TaskRow, may_teach: bool) -> str:
 
 def _record(task: TaskRow) -> TaskRecord:
     names = [name for name in TaskRecord.__dataclass_fields__ if name != "confidences"]
-    confidences = [from_plain(each, TaskConfidence) for each in task.confidences]
+    confidences = readable(
+        task.confidences,
+        lambda each: from_stored(each, TaskConfidence, record="task_confidence", record_id=task.task_id),
+    )
     return TaskRecord(**{name: getattr(task, name) for name in names}, confidences=confidences)
 
 
@@ -169,7 +175,7 @@ async def _earlier(session: AsyncSession, key_name: str, feedback_id: str, diges
     check_digest(
         row.request_digest, digest, feedback_id, field="feedback_id", other="other feedback", task_id=row.task_id
     )
-    return from_plain(row.response, TaskFeedbackResponse)
+    return from_stored(row.response, TaskFeedbackResponse, record="task_feedback", record_id=feedback_id)
 
 
 async def _inserted(session: AsyncSession, request: TaskFeedbackRequest, given: Mapping[str, Any]) -> bool:

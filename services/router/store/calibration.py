@@ -33,8 +33,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
 from chassis.database import CALL_WITHIN_S, Sessions, transaction, without_nul
+from chassis.json_text import dumps
 from chassis.page_tokens import parts_of
-from chassis.serving.wire import from_plain
+from chassis.serving.stored import from_stored, readable
 from kernel.activation import Route
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
@@ -246,7 +247,7 @@ class PostgresCalibration:
         )
         async with transaction(self._sessions, within_s=self._within_s) as session:
             rows = (await session.execute(query)).all()
-        return [LabelCount(evidence=VoteEvidence(**row[0]), labels=row[1], right=row[2]) for row in rows]
+        return readable(rows, lambda row: LabelCount(evidence=_evidence(row[0]), labels=row[1], right=row[2]))
 
     async def source_records(self) -> Sequence[SourceRecord]:
         """Return how often each source of votes was right, over the newest labelled votes.
@@ -355,7 +356,7 @@ async def _state(
     )
     if version and version not in [row.version for row in rows]:
         rows += (await session.scalars(every.where(CalibrationMapRow.version == version))).all()
-    return with_in_force([_map(row) for row in rows], version, pinned=pin is not None)
+    return with_in_force(readable(rows, _map), version, pinned=pin is not None)
 
 
 async def _check_map(session: AsyncSession, choice: MapChoice) -> None:
@@ -375,7 +376,11 @@ async def _check_map(session: AsyncSession, choice: MapChoice) -> None:
 
 def _map(row: CalibrationMapRow) -> CalibrationMap:
     fields = {name: getattr(row, name) for name in CalibrationMap.__dataclass_fields__ if name != "in_force"}
-    return from_plain(fields, CalibrationMap)
+    return from_stored(fields, CalibrationMap, record="calibration_map", record_id=row.version)
+
+
+def _evidence(document: object) -> VoteEvidence:
+    return from_stored(document, VoteEvidence, record="vote_evidence", record_id=dumps(document).decode())
 
 
 def _of_labelled(*columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type

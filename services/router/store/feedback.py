@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import Sessions, transaction, without_nul
 from chassis.idempotency import check_digest
-from chassis.serving.wire import from_plain
+from chassis.serving.stored import from_stored
 from kernel.errors import FeedbackConflict
 from services.router.core.feedback import is_right
 from services.router.errors import RunNotFound
@@ -88,7 +88,7 @@ async def _earlier(
     check_digest(
         row.request_digest, digest, feedback_id, field="feedback_id", other="other feedback", run_id=row.run_id
     )
-    return from_plain(row.reply, SubmitFeedbackResponse)
+    return from_stored(row.reply, SubmitFeedbackResponse, record="feedback", record_id=feedback_id)
 
 
 async def _counts(session: AsyncSession, label: FeedbackLabel) -> bool:

@@ -28,7 +28,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from chassis.database import BACKGROUND_WITHIN_S, Sessions, StatementRejected, transaction, utc, without_nul
 from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
-from chassis.serving.wire import from_plain
+from chassis.serving.stored import from_stored, readable
 from services.router.errors import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
@@ -114,6 +114,7 @@ class PostgresRuns:
 
         Raises:
             RunNotFound: When there is none.
+            RecordUnreadable: When another version stored it in a form that this one cannot read.
             DatabaseUnavailable: When the database is away.
         """
         query = _runs_with_feedback().where(RunRow.run_id == without_nul(run_id))
@@ -127,15 +128,18 @@ class PostgresRuns:
         """Return the run that answered a request of a key, if there is one.
 
         Raises:
+            RecordUnreadable: When another version stored it in a form that this one cannot read.
             DatabaseUnavailable: When the database is away.
         """
         query = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == without_nul(request_id))
         async with transaction(self._sessions) as session:
             row = (await session.scalars(query)).first()
-        return None if row is None else from_plain(row.document, Run)
+        return None if row is None else from_stored(row.document, Run, record="run", record_id=row.run_id)
 
     async def page(self, request: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
         """Return a page of the runs of a key, newest first; an empty name finds the runs of all keys.
+
+        Runs that this version cannot read are left out and counted.
 
         Raises:
             MalformedRequest: For a page size out of range.
@@ -146,8 +150,13 @@ class PostgresRuns:
         query = _runs_with_feedback().where(*_conditions(request, key_name)).order_by(RunRow.run_id.desc())
         async with transaction(self._sessions) as session:
             rows = (await session.execute(query.limit(request.page_size + 1))).all()
-        shown = [_run(*row) for row in rows[: request.page_size]]
-        return ListRunsResponse(runs=shown, next_page_token=shown[-1].run_id if len(rows) > request.page_size else "")
+        wanted = rows[: request.page_size]
+        shown = readable(wanted, lambda row: _run(*row))
+        return ListRunsResponse(
+            runs=shown,
+            next_page_token=wanted[-1][0].run_id if len(rows) > request.page_size else "",
+            unreadable=len(wanted) - len(shown),
+        )
 
 
 def _runs_with_feedback() -> Select[tuple[RunRow, Any]]:
@@ -161,7 +170,10 @@ def _runs_with_feedback() -> Select[tuple[RunRow, Any]]:
 
 
 def _run(row: RunRow, feedback: list[Any] | None) -> Run:
-    return from_plain({**row.document, "feedback": feedback or []}, Run)
+    document: object = row.document
+    if isinstance(document, Mapping):
+        document = {**document, "feedback": feedback or []}
+    return from_stored(document, Run, record="run", record_id=row.run_id)
 
 
 def _conditions(request: ListRunsRequest, key_name: str) -> list[Any]:

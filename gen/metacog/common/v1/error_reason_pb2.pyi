@@ -120,7 +120,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
     ERROR_REASON_INVALID_VOTE_RULE: _ErrorReason.ValueType  # 48
     """INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
-    ERROR_REASON_CLOCKS_DIFFER: _ErrorReason.ValueType  # 60
+    ERROR_REASON_RECORD_UNREADABLE: _ErrorReason.ValueType  # 55
+    """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
+    ERROR_REASON_CLOCKS_DIFFER: _ErrorReason.ValueType  # 56
     """The clocks of a process and of the database differ by too much: nothing is deleted."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
@@ -229,6 +231,8 @@ ERROR_REASON_WORKER_FAILING: ErrorReason.ValueType  # 47
 """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
 ERROR_REASON_INVALID_VOTE_RULE: ErrorReason.ValueType  # 48
 """INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
-ERROR_REASON_CLOCKS_DIFFER: ErrorReason.ValueType  # 60
+ERROR_REASON_RECORD_UNREADABLE: ErrorReason.ValueType  # 55
+"""INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
+ERROR_REASON_CLOCKS_DIFFER: ErrorReason.ValueType  # 56
 """The clocks of a process and of the database differ by too much: nothing is deleted."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -149,14 +149,14 @@ class RouterServiceServicer:
     def GetRun(self, request, context):
         """Returns one recorded run with everything that explains it.
 
-        Safe to retry. Fails with `RUN_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Lists recorded runs, newest first.
+        """Lists recorded runs, newest first; those that this version cannot read are left out and counted.
 
         Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """
@@ -168,7 +168,7 @@ class RouterServiceServicer:
         """Says how right a run's answer was.
 
         Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT` or `DATABASE_UNAVAILABLE`.
+        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -63,10 +63,10 @@ class RouterServiceStub:
     GetRun: _grpc.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]
     """Returns one recorded run with everything that explains it.
 
-    Safe to retry. Fails with `RUN_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_router_pb2.ListRunsRequest, _router_pb2.ListRunsResponse]
-    """Lists recorded runs, newest first.
+    """Lists recorded runs, newest first; those that this version cannot read are left out and counted.
 
     Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
@@ -74,7 +74,7 @@ class RouterServiceStub:
     """Says how right a run's answer was.
 
     Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT` or `DATABASE_UNAVAILABLE`.
+    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
     """
     AddKnowledge: _grpc.UnaryStreamMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]
     """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
@@ -149,10 +149,10 @@ class RouterServiceAsyncStub(RouterServiceStub):
     GetRun: _aio.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns one recorded run with everything that explains it.
 
-    Safe to retry. Fails with `RUN_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_router_pb2.ListRunsRequest, _router_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """Lists recorded runs, newest first.
+    """Lists recorded runs, newest first; those that this version cannot read are left out and counted.
 
     Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
@@ -160,7 +160,7 @@ class RouterServiceAsyncStub(RouterServiceStub):
     """Says how right a run's answer was.
 
     Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT` or `DATABASE_UNAVAILABLE`.
+    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
     """
     AddKnowledge: _aio.UnaryStreamMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]  # type: ignore[assignment]
     """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
@@ -256,7 +256,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_router_pb2.GetRunResponse, _abc.Awaitable[_router_pb2.GetRunResponse]]:
         """Returns one recorded run with everything that explains it.
 
-        Safe to retry. Fails with `RUN_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -265,7 +265,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _router_pb2.ListRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_router_pb2.ListRunsResponse, _abc.Awaitable[_router_pb2.ListRunsResponse]]:
-        """Lists recorded runs, newest first.
+        """Lists recorded runs, newest first; those that this version cannot read are left out and counted.
 
         Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """
@@ -279,7 +279,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Says how right a run's answer was.
 
         Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT` or `DATABASE_UNAVAILABLE`.
+        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod

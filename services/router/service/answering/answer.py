@@ -11,8 +11,7 @@ from hashlib import sha256
 from math import ceil
 from typing import Any, Protocol
 
-from chassis.clock import milliseconds_since
-from chassis.deadline import REQUEST_ENDS_AT
+from chassis.clock import REQUEST_ENDS_AT, milliseconds_since
 from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.json_text import dumps

@@ -1,0 +1,1 @@
+"""What the next version of metacog stores, and how it changes a schema."""
