@@ -158,7 +158,7 @@ async def _output(process: asyncio.subprocess.Process, given: bytes) -> bytes:
     """Return what the process writes until it ends, or until it exceeds its limit."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with suppress(ConnectionError):  # a process that ends at once does not read
+    with suppress(ConnectionError, RuntimeError):  # a process that ends at once does not read; uvloop has its own error
         process.stdin.write(given)
         await process.stdin.drain()
     process.stdin.close()

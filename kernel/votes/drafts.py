@@ -32,11 +32,15 @@ def draft_answer(text: str, answer_type: AnswerType, *, options: Sequence[str] =
 def draft_type(question: str, draft: str, *, options: Sequence[str] = ()) -> InferredType:
     """Return the type of the answer that a question asks for, where a draft of it is known.
 
+    A draft that shows no short answer says nothing about the type: the question alone decides then.
+
     Example:
         >>> draft_type("What is 2 + 2?", "It is 4.").answer_type, draft_type("What is 2 + 2?", "A sum.").answer_type
         (<AnswerType.NUMBER: 'NUMBER'>, <AnswerType.TEXT: 'TEXT'>)
     """
     seen = untyped_answer(draft)
+    if seen is None or (rules_of(seen.answer_type).is_free_text and not is_comparable(draft, seen.answer_type)):
+        return inferred_type(question, options=options)
     shows_type = seen is not None and not rules_of(seen.answer_type).is_free_text
     sample = f"Final Answer: {seen.canonical}" if shows_type and seen is not None else draft
     return inferred_type(question, options=options, samples=[sample])

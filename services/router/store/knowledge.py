@@ -6,7 +6,7 @@ from sqlalchemy import delete, func, select, text, tuple_, union
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import Sessions, transaction, without_nul
+from chassis.database import BACKGROUND_WITHIN_S, Sessions, transaction, without_nul
 from chassis.page_tokens import token_of
 from inference import Embedded, Encoder
 from kernel.msv.experience import SOURCES
@@ -77,7 +77,7 @@ class PostgresKnowledge:
         # Every transaction locks documents in the same order, so that no two wait for each other.
         ordered = sorted(drafts, key=lambda draft: draft.document_id)
         new = [draft for draft in ordered if draft.chunks is not None]
-        async with transaction(self._sessions) as session:
+        async with transaction(self._sessions, within_s=BACKGROUND_WITHIN_S) as session:
             for draft in ordered:
                 await session.execute(upsert_of(draft, space))
             await session.execute(delete(ChunkRow).where(ChunkRow.document_id.in_([d.document_id for d in new])))

@@ -123,7 +123,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_RECORD_UNREADABLE: _ErrorReason.ValueType  # 55
     """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
     ERROR_REASON_CLOCKS_DIFFER: _ErrorReason.ValueType  # 56
-    """The clocks of a process and of the database differ by too much: nothing is deleted."""
+    """FAILED_PRECONDITION: the clocks of a process and of the database differ by too much: nothing is deleted."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -234,5 +234,5 @@ ERROR_REASON_INVALID_VOTE_RULE: ErrorReason.ValueType  # 48
 ERROR_REASON_RECORD_UNREADABLE: ErrorReason.ValueType  # 55
 """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
 ERROR_REASON_CLOCKS_DIFFER: ErrorReason.ValueType  # 56
-"""The clocks of a process and of the database differ by too much: nothing is deleted."""
+"""FAILED_PRECONDITION: the clocks of a process and of the database differ by too much: nothing is deleted."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

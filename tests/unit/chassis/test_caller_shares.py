@@ -1,0 +1,126 @@
+"""Each API key gets its share, and work that many ask for is done once."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from chassis.admission import CALLER_KEY, CallerShares
+from chassis.shared_results import SharedResults
+from kernel.errors import Code, Overloaded
+
+
+@pytest.fixture(autouse=True)
+def ann() -> Iterator[None]:
+    """The caller is `ann` unless a test says otherwise."""
+    token = CALLER_KEY.set("ann")
+    yield
+    CALLER_KEY.reset(token)
+
+
+async def hold(shares: CallerShares, held: list[str], until: asyncio.Event, key: str) -> None:
+    CALLER_KEY.set(key)
+    async with shares.place():
+        held.append(key)
+        await until.wait()
+
+
+async def test_a_caller_over_its_share_waits_and_then_is_rejected_with_a_time_to_retry() -> None:
+    shares, held, go_on = CallerShares("database calls", places=2, waiting=1), list[str](), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(hold(shares, held, go_on, "ann"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match="3 database calls of this API key are in flight") as raised:
+            async with shares.place():
+                pass
+        assert held == ["ann", "ann"]
+        go_on.set()
+
+    assert (raised.value.code, raised.value.metadata["retry_after_s"]) == (Code.RESOURCE_EXHAUSTED, "1")
+    assert held == ["ann"] * 3
+
+
+async def test_another_caller_does_not_wait_for_the_first() -> None:
+    shares, held, go_on = CallerShares("database calls", places=1, waiting=0), list[str](), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(hold(shares, held, go_on, "ann"))
+        await asyncio.sleep(0)
+        group.create_task(hold(shares, held, go_on, "ben"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert held == ["ann", "ben"]
+        go_on.set()
+
+
+async def test_a_share_is_free_again_however_the_call_ended() -> None:
+    shares = CallerShares("database calls", places=1, waiting=0)
+    with pytest.raises(ValueError, match="broken"):
+        async with shares.place():
+            raise ValueError("broken")
+
+    async with shares.place():
+        pass
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_those_who_ask_at_the_same_time_share_one_computation() -> None:
+    results: SharedResults[str, int] = SharedResults()
+    computed, go_on = list[str](), asyncio.Event()
+
+    async def compute() -> int:
+        computed.append("once")
+        await go_on.wait()
+        return 7
+
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(results.get("key", compute)) for _ in range(5)]
+        leaving = group.create_task(results.get("key", compute))
+        await asyncio.sleep(0)
+        leaving.cancel()  # the others still get theirs
+        await asyncio.sleep(0)
+        go_on.set()
+
+    assert ([task.result() for task in asked], computed) == ([7] * 5, ["once"])
+
+
+async def test_a_result_is_kept_for_ten_times_as_long_as_it_took() -> None:
+    clock = Clock()
+    results: SharedResults[str, int] = SharedResults(clock=clock)
+    computed = iter((1, 2))
+
+    async def compute() -> int:
+        clock.now += 2.0
+        return next(computed)
+
+    first = await results.get("key", compute)
+    clock.now = 21.9
+    kept = await results.get("key", compute)
+    clock.now = 22.0
+    again = await results.get("key", compute)
+
+    assert (first, kept, again) == (1, 1, 2)
+
+
+async def test_an_error_is_not_kept() -> None:
+    results: SharedResults[str, int] = SharedResults()
+
+    async def fail() -> int:
+        raise ValueError("broken")
+
+    async def compute() -> int:
+        return 7
+
+    with pytest.raises(ValueError, match="broken"):
+        await results.get("key", fail)
+    assert await results.get("key", compute) == 7
