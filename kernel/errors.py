@@ -11,6 +11,8 @@ What is not a `MetacogError` is a bug; the edge of a service logs it and answers
 
 from enum import Enum
 
+from kernel.urls import without_user_info
+
 
 class Code(Enum):
     """A canonical status code is the one place where gRPC numbers and HTTP statuses meet."""
@@ -55,6 +57,8 @@ class Code(Enum):
 class MetacogError(Exception):
     """This is the base of all named errors.
 
+    No URL in it has user information: errors reach callers and logs.
+
     Args:
         message: What was wrong and what to do about it, for a person.
         metadata: Every value of the message again, for a program.
@@ -64,9 +68,9 @@ class MetacogError(Exception):
     reason: str = "ERROR_REASON_UNSPECIFIED"
 
     def __init__(self, message: str, /, **metadata: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.metadata = metadata
+        self.message = without_user_info(message)
+        super().__init__(self.message)
+        self.metadata = {name: without_user_info(text) for name, text in metadata.items()}
 
 
 class InternalError(MetacogError):

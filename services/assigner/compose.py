@@ -9,7 +9,7 @@ from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
-from chassis.serving.server import Service, grpc_server
+from chassis.serving.server import Service, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import Limits
@@ -79,7 +79,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         body_limits={"/v1/assignments": settings.assignments_max_body_bytes},
     )
     rest.add_paths(app, assign=assign_roles, deliberate=run_dialectic)
-    server = grpc_server(parts.keyring)
+    server = grpc_server_of(settings, parts.keyring)
     servicer = rpc.AssignerServicer(assign=assign_roles, deliberate=run_dialectic)
     assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
     return ComposedAssigner(
