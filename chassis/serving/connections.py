@@ -22,6 +22,8 @@ ErrorResponse = Callable[[MetacogError, str], Response]
 
 # A rejected client gets this time to read the error, since closing at once could discard it on its way [s].
 LINGER_S = 1.0
+# What it still sends meanwhile is discarded, up to this size [bytes].
+LINGER_BYTES = 1024 * 1024
 
 
 def http_config(
@@ -84,6 +86,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._owed: str | None = None  # what the timer waits for: "head" or "body"
         self._timer: TimerHandle | None = None
         self._is_rejected = False
+        self._discarded_bytes = 0
 
     # What arrives
 
@@ -105,6 +108,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse data, and check that it stays within the limits."""
         if self._is_rejected:
+            self._discard(data)
             return
         self._has_reported = False
         super().data_received(data)
@@ -115,6 +119,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reject(self._head_too_large())
         else:
             self._watch()
+
+    def _discard(self, data: bytes) -> None:
+        self._discarded_bytes += len(data)
+        if self._discarded_bytes > LINGER_BYTES:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Reject what the parser could not read, or what one of the methods below did not accept."""

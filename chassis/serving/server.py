@@ -24,7 +24,7 @@ from chassis.serving.connections import http_config
 from chassis.serving.health import Health
 from chassis.serving.origins import AllowedHosts
 from chassis.serving.rest import Application
-from chassis.serving.rpc import Context, RpcEdge
+from chassis.serving.rpc import MAX_OPEN_CALLS, Context, RpcEdge
 from chassis.settings import ApiSettings, HttpSettings
 from kernel.errors import MetacogError
 
@@ -108,7 +108,8 @@ def grpc_server(
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.max_send_message_length", MAX_SENT_BYTES),
-            ("grpc.max_concurrent_streams", max_calls),
+            ("grpc.max_concurrent_streams", max_calls + MAX_OPEN_CALLS),
+            ("grpc.http2.bdp_probe", 0),  # else the transport takes megabytes of a message that no handler reads
             ("grpc.max_connection_age_ms", MAX_CONNECTION_AGE_MS),
         ],
     )
