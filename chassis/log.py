@@ -9,7 +9,7 @@ import orjson
 import structlog
 from opentelemetry import trace
 
-from kernel.urls import without_user_info
+from kernel.errors import without_user_info
 
 Logger = structlog.stdlib.BoundLogger
 

@@ -8,7 +8,7 @@ from base64 import b64encode
 from urllib.parse import unquote, urlsplit
 
 from embedded.errors import SuiteError
-from kernel.urls import without_user_info
+from kernel.errors import without_user_info
 
 TIMEOUT_S = 15.0
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from kernel.urls import without_user_info
+from kernel.errors import without_user_info
 
 
 def print_line(line: str = "") -> None:

@@ -9,9 +9,11 @@
 What is not a `MetacogError` is a bug; the edge of a service logs it and answers `INTERNAL`.
 """
 
+import re
 from enum import Enum
 
-from kernel.urls import without_user_info
+# From `://` to the last `@` before the path; a password may contain an `@` that was not encoded.
+_USER_INFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
 
 
 class Code(Enum):
@@ -52,6 +54,16 @@ class Code(Enum):
     def from_http(cls, status: int) -> "Code":
         """Return the first code with HTTP status `status`; `UNKNOWN` for one that no code has."""
         return next((code for code in cls if code.http == status), cls.UNKNOWN)
+
+
+def without_user_info(text: str) -> str:
+    """Return `text` with the user information taken out of every URL in it.
+
+    Example:
+        >>> without_user_info("no answer from http://ann:p@ss@10.0.0.5:8000/v1; ask ann@example.org")
+        'no answer from http://10.0.0.5:8000/v1; ask ann@example.org'
+    """
+    return _USER_INFO.sub("", text) if "@" in text else text
 
 
 class MetacogError(Exception):

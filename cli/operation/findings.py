@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from kernel.urls import without_user_info
+from kernel.errors import without_user_info
 from kernel.values import value
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from cli.operation.findings import Finding, fine, note, wrong
-from kernel.urls import without_user_info
+from kernel.errors import without_user_info
 
 TIMEOUT_S = 30.0
 HELLO = [{"role": "user", "content": "Answer with one word: what color is the sky?"}]

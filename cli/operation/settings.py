@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from kernel.urls import without_user_info
+from kernel.errors import without_user_info
 from kernel.values import value
 
 CATALOGUE = Path(__file__).with_name("settings.yaml")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.support.console import Console, console_at
-from tests.support.raw_http import connection, peak_mib, resident_mib
+from tests.support.hostile.raw_http import connection, peak_mib, resident_mib
 from tests.support.stack import NO_SERVER
 
 LARGE = 64 << 20

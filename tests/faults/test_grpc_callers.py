@@ -13,7 +13,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.apis import ApiError, api_error
-from tests.support.raw_http import peak_mib, resident_mib
+from tests.support.hostile.raw_http import peak_mib, resident_mib
 from tests.support.stack import NO_SERVER, Process, process
 
 ALONE: dict[str, object] = {
@@ -89,7 +89,7 @@ async def test_a_call_too_many_is_rejected_at_once_and_health_still_answers() ->
         health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         for call in open_calls:
             call.cancel()
-        freed = too_many
+        freed: ApiError | None = too_many
         while freed is not None and freed.reason == "TOO_MANY_CALLERS":
             freed = await error_of(asked(b"", timeout=30))
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.support.console import console_at
+from tests.support.hostile.raw_http import connection, peak_mib, resident_mib
 from tests.support.models.encoder import encoder
-from tests.support.raw_http import connection, peak_mib, resident_mib
 from tests.support.stack import NO_SERVER, Process, process
 
 START = b"POST /v1/embeddings HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"

@@ -12,8 +12,8 @@ import yaml
 from openai import AsyncOpenAI
 
 from tests.support.console import console_at
+from tests.support.hostile.raw_http import connection
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.raw_http import connection
 from tests.support.stack import NO_SERVER, ROOT, Process, cast, environment, process
 
 ALONE: dict[str, object] = {
