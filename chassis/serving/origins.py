@@ -6,6 +6,7 @@ browser sends without asking first (a form, or plain text).
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -34,8 +35,10 @@ class AllowedHosts:
 
     def has(self, host: str, scope: Scope) -> bool:
         """Return whether a request may name `host`, the content of its `Host` header."""
+        if _names_loopback(host):
+            return True
         name = name_of(host)
-        return is_loopback(name) or name in self._names or _is_own_address(name, scope)
+        return name in self._names or _is_own_address(name, scope)
 
     def check(self, headers: Headers, scope: Scope) -> None:
         """Check that a request names an allowed host; one without a host comes from no browser.
@@ -52,6 +55,11 @@ class AllowedHosts:
                 "METACOG_ALLOWED_HOSTS to the names that it shall answer to"
             )
             raise HostNotAllowed(message, host=name_of(host))
+
+
+@lru_cache(maxsize=256)
+def _names_loopback(host: str) -> bool:
+    return is_loopback(name_of(host))
 
 
 def _is_own_address(name: str, scope: Scope) -> bool:
