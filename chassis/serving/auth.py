@@ -55,6 +55,13 @@ class Keyring:
                 return known
         raise Unauthenticated("send an API key that this suite knows, as `Authorization: Bearer <key>`")
 
+    def has(self, authorization: str) -> bool:
+        """Return whether the key in an `Authorization` header is one of those configured."""
+        try:
+            return self.holder(authorization) is not ANYONE
+        except Unauthenticated:
+            return False
+
 
 def check_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> None:
     """Check that a service which other machines can reach has keys.

@@ -1,4 +1,4 @@
-"""The edge is the outermost layer of a REST API: keys, body limits, the caller's trace, metrics."""
+"""The edge is the outermost layer of a REST API: hosts, keys, body limits, the caller's trace, metrics."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,14 +7,27 @@ from fastapi.responses import Response
 from opentelemetry.trace import SpanKind
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chassis.errors import BodyTooLarge, Unauthenticated
+from chassis.admission import CALLER_KEY
+from chassis.errors import (
+    EXACT_STATUSES,
+    BodyTooLarge,
+    ClientGone,
+    HostNotAllowed,
+    OriginNotAllowed,
+    Unauthenticated,
+    UnsupportedMediaType,
+)
 from chassis.serving.auth import ANYONE, Keyring
+from chassis.serving.origins import AllowedHosts, check_media_type, check_origin
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, TRACE_FIELDS, child, is_sending, span
 from kernel.errors import Code, MetacogError
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 # Key under which the operation of a request is noted for the metrics.
 OPERATION = "metacog.operation"
+# Statuses of rejected requests that no canonical code has.
+ONLY_HTTP = frozenset(EXACT_STATUSES.values())
+REJECTIONS = (Unauthenticated, BodyTooLarge, HostNotAllowed, OriginNotAllowed, UnsupportedMediaType)
 
 Headers = Mapping[bytes, bytes]
 
@@ -27,6 +40,9 @@ class RestEdge:
         keyring: Keys that are accepted.
         max_body_bytes: Largest request body by path [bytes]; under the empty name, that of all other paths.
         error_response: Returns the response that carries an error, as a path spells it.
+
+    Attributes:
+        allowed_hosts: Hosts that a request may name where no keys are configured.
     """
 
     def __init__(
@@ -41,6 +57,7 @@ class RestEdge:
         self._keyring = keyring
         self._max = max_body_bytes
         self._error_response = error_response
+        self.allowed_hosts = AllowedHosts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -73,44 +90,68 @@ class RestEdge:
     async def _guarded(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         path = scope["path"]
         try:
-            presented = headers.get(b"authorization", b"").decode("latin-1")
-            scope["metacog.key"] = ANYONE if path in OPEN_PATHS else self._keyring.holder(presented)
+            if self._keyring:
+                scope["metacog.key"] = ANYONE if path in OPEN_PATHS else self._keyring.holder(authorization(headers))
+            else:  # a page of another site cannot know a key, but needs none here
+                self.allowed_hosts.check(headers, scope)
+                check_origin(headers)
+                scope["metacog.key"] = ANYONE
+            CALLER_KEY.set(scope["metacog.key"].name)
+            check_media_type(headers)
             most = self._max.get(path, self._max[""])
             declared = headers.get(b"content-length", b"0")
             if declared.isdigit() and int(declared) > most:
-                raise _too_large(most)
-            await self._app(scope, _limited(receive, most), send)
-        except (Unauthenticated, BodyTooLarge) as error:
+                raise too_large(most)
+            await self._app(scope, limited(receive, most), send)
+        except REJECTIONS as error:
             await self._error_response(error, path)(scope, receive, send)
+
+
+def authorization(headers: Headers) -> str:
+    """Return the content of the `Authorization` header; empty without one."""
+    return headers.get(b"authorization", b"").decode("latin-1")
 
 
 def code_name(status: int) -> str:
     """Return the canonical code of an HTTP status, as the metrics of both APIs name it.
 
     Example:
-        >>> [code_name(status) for status in (200, 400, 429, 500)]
-        ['OK', 'INVALID_ARGUMENT', 'RESOURCE_EXHAUSTED', 'INTERNAL']
+        >>> [code_name(status) for status in (200, 400, 415, 429, 500)]
+        ['OK', 'INVALID_ARGUMENT', 'INVALID_ARGUMENT', 'RESOURCE_EXHAUSTED', 'INTERNAL']
     """
     if status < 400:
         return "OK"
+    if status in ONLY_HTTP:
+        return Code.INVALID_ARGUMENT.name
     return Code.INTERNAL.name if status == Code.INTERNAL.http else Code.from_http(status).name
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    seen = 0
+def limited(receive: Receive, limit: int) -> Receive:
+    """Return a `receive` that raises once the body is over `limit` [bytes], or breaks off in the middle.
+
+    Raises:
+        BodyTooLarge: When it is over the limit; the rest is not read.
+        ClientGone: When the client went away before its end.
+    """
+    seen, is_whole = 0, False
 
     async def counted() -> Message:
-        nonlocal seen
+        nonlocal seen, is_whole
         message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > limit:
-            raise _too_large(limit)
+        if message["type"] == "http.request":
+            is_whole = not message.get("more_body", False)
+            seen += len(message.get("body", b""))
+            if seen > limit:
+                raise too_large(limit)
+        elif seen and not is_whole:
+            raise ClientGone("the client went away before its request was complete")
         return message
 
     return counted
 
 
-def _too_large(limit: int) -> BodyTooLarge:
+def too_large(limit: int) -> BodyTooLarge:
+    """Return the error of a body over `limit` [bytes]."""
     return BodyTooLarge(f"the request body is over the limit of {limit} bytes", limit_bytes=str(limit))
 
 

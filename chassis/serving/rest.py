@@ -12,9 +12,9 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from chassis.errors import ClientGone, PathNotFound
+from chassis.errors import EXACT_STATUSES, ClientGone, PathNotFound
 from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
@@ -73,7 +73,7 @@ class Application(FastAPI):
     Those layers cost more than the work of such a path. The paths stay on FastAPI's list of routes, for the docs.
     """
 
-    edge: ASGIApp
+    edge: RestEdge
 
     def serve_directly(self, method: str, path: str, handle: Handler) -> None:
         """Serve `path` by `handle`, as a route with all its errors; the handler reads the request itself."""
@@ -139,9 +139,11 @@ def build_app(
         return Json({"status": "alive"})
 
     @app.get("/readyz", include_in_schema=False)
-    async def readyz() -> Response:
+    async def readyz(request: Request) -> Response:
+        """Return readiness; the state of the parts for a caller with a key only, where there are keys."""
         report = await health.report()
-        return Json(report, status_code=200 if report.ready else 503)
+        knows_parts = not keyring or keyring.has(request.headers.get("authorization", ""))
+        return Json(report if knows_parts else report.without_parts(), status_code=200 if report.ready else 503)
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
@@ -179,7 +181,7 @@ def problem(error: MetacogError, shape: Shape | None = None, *, status: int | No
         shape: How the path spells errors; None for problem documents.
         status: HTTP status, where it is more exact than the canonical code's.
     """
-    status = status or error.code.http
+    status = status or EXACT_STATUSES.get(error.reason, error.code.http)
     document = shape(error) if shape else {**problem_body(error), "status": status}
     wait = error.metadata.get("retry_after_s")
     headers = {} if wait is None else {"retry-after": _whole_seconds(wait)}

@@ -1,27 +1,33 @@
 """Every service has this gRPC API: keys, trace, metrics, and errors as `google.rpc.Status` with `ErrorInfo`."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc import aio
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
+from chassis.admission import CALLER_KEY
 from chassis.clock import CALLER_WAITS_UNTIL
+from chassis.errors import RequestTimeout, TooManyCallers
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from chassis.serving.named_errors import named_error
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
-from kernel.errors import Code, MetacogError
+from kernel.errors import Code, MalformedRequest, MetacogError
 
 DOMAIN = "metacog"
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
+# Calls of the services that need no key, at a time: of those that end at once, and of those that last.
+MAX_OPEN_CALLS = 256
 
+Requests = AsyncIterator[Message]
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable["Handler | None"]]
 Context = aio.ServicerContext[Any, Any]
 T = TypeVar("T")
@@ -46,61 +52,179 @@ def _metadata(context: Context) -> dict[str, str]:
     return {str(key): str(text) for key, text in context.invocation_metadata() or ()}
 
 
-class RpcEdge(aio.ServerInterceptor):
-    """The edge is the outermost layer of a gRPC API."""
+class CallLimit:
+    """A call limit bounds how many calls are open at a time.
 
-    def __init__(self, keyring: Keyring) -> None:
+    Args:
+        most: Calls at a time.
+        setting: The setting that changes it; empty: none does.
+    """
+
+    def __init__(self, most: int, setting: str = "") -> None:
+        self._most = most
+        self._setting = setting
+        self._open = 0
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Count one call.
+
+        Raises:
+            TooManyCallers: When as many are open already.
+        """
+        if self._open >= self._most:
+            more = f", or raise {self._setting}" if self._setting else ""
+            raise TooManyCallers(
+                f"all {self._most} calls are in use; try again later{more}", most=str(self._most), retry_after_s="1"
+            )
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+
+class RpcEdge(aio.ServerInterceptor):
+    """The edge is the outermost layer of a gRPC API.
+
+    gRPC calls the handler of a single request only once it has read that message. So the edge declares every method as
+    one with a stream of requests: it checks the key and the number of calls first, and then reads the one message.
+
+    Args:
+        keyring: Keys that are accepted.
+        max_calls: Calls at a time, without those of the services that need no key.
+        message_timeout_s: Time within which a call's message must arrive [s].
+    """
+
+    def __init__(self, keyring: Keyring, *, max_calls: int, message_timeout_s: float) -> None:
         self._keyring = keyring
+        self._calls = CallLimit(max_calls, "METACOG_<SERVICE>_MAX_CALLS")
+        self._open_calls = {kind: CallLimit(MAX_OPEN_CALLS) for kind in ("brief", "lasting")}
+        self._timeout_s = message_timeout_s
 
     async def intercept_service(self, continuation: Continuation, details: grpc.HandlerCallDetails) -> "Handler | None":
         """Wrap the handler of one method."""
         handler = await continuation(details)
-        if handler is None or details.method.startswith(OPEN_SERVICES):
+        if handler is None:
             return handler
         op = details.method.rsplit("/", 1)[-1]
-        wrapped: Handler
-        if handler.unary_unary:
-            wrapped = grpc.unary_unary_rpc_method_handler(
-                self._unary(handler.unary_unary, op), handler.request_deserializer, handler.response_serializer
-            )
-        else:
-            wrapped = grpc.unary_stream_rpc_method_handler(
-                self._stream(handler.unary_stream, op), handler.request_deserializer, handler.response_serializer
-            )
+        serve = self._open(handler) if details.method.startswith(OPEN_SERVICES) else self._keyed(handler, op)
+        wrap = (
+            grpc.stream_stream_rpc_method_handler
+            if handler.response_streaming
+            else grpc.stream_unary_rpc_method_handler
+        )
+        wrapped: Handler = wrap(serve, handler.request_deserializer, handler.response_serializer)
         return wrapped
 
+    def _keyed(self, handler: "Handler", op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+        if handler.unary_unary:
+            return self._unary(handler.unary_unary, op)
+        return self._stream(handler.unary_stream, op)
+
     def _unary(self, inner: Any, op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
-        async def serve(request: Message, context: Context) -> Message | None:
+        async def serve(requests: Requests, context: Context) -> Message | None:
             reply: Message | None = None
             with _watched(op, context) as watched:
                 try:
                     self._admit(context)
-                    reply = await inner(request, context)
+                    with self._calls.entered():
+                        reply = await inner(await self._message(requests), context)
                 except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
                     watched.error = named_error(error, op=op)
             if watched.error is not None:
-                await context.abort_with_status(rpc_status.to_status(status_of(watched.error)))
+                await _abort(context, watched.error)
             return reply
 
         return serve
 
     def _stream(self, inner: Any, op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
-        async def serve(request: Message, context: Context) -> AsyncIterator[Message]:
+        async def serve(requests: Requests, context: Context) -> AsyncIterator[Message]:
             with _watched(op, context) as watched:
                 try:
                     self._admit(context)
-                    async with aclosing(inner(request, context)) as replies:
-                        async for reply in replies:
-                            yield reply
+                    with self._calls.entered():
+                        async with aclosing(inner(await self._message(requests), context)) as replies:
+                            async for reply in replies:
+                                yield reply
                 except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
                     watched.error = named_error(error, op=op)
             if watched.error is not None:
-                await context.abort_with_status(rpc_status.to_status(status_of(watched.error)))
+                await _abort(context, watched.error)
 
         return serve
 
-    def _admit(self, context: Context) -> ApiKey:
-        return caller(context, self._keyring) if self._keyring else ANYONE
+    def _open(self, handler: "Handler") -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+        """Return the handler of a service that needs no key: health, whose calls end or watch, and reflection."""
+        if handler.unary_unary:
+            return self._check(handler.unary_unary)
+        if handler.unary_stream:
+            return self._watch(handler.unary_stream)
+        return self._reflect(handler.stream_stream)
+
+    def _check(self, inner: Any) -> Any:  # noqa: ANN401
+        async def serve(requests: Requests, context: Context) -> Message | None:
+            reply: Message | None = None
+            try:
+                with self._open_calls["brief"].entered():
+                    reply = await inner(await self._message(requests), context)
+            except MetacogError as error:
+                await _abort(context, error)
+            return reply
+
+        return serve
+
+    def _watch(self, inner: Any) -> Any:  # noqa: ANN401
+        async def serve(requests: Requests, context: Context) -> None:
+            try:
+                with self._open_calls["lasting"].entered():
+                    await inner(await self._message(requests), context)
+            except MetacogError as error:
+                await _abort(context, error)
+
+        return serve
+
+    def _reflect(self, inner: Any) -> Any:  # noqa: ANN401
+        async def serve(requests: Requests, context: Context) -> AsyncIterator[Message]:
+            try:
+                with self._open_calls["lasting"].entered():
+                    async for reply in inner(requests, context):
+                        yield reply
+            except MetacogError as error:
+                await _abort(context, error)
+
+        return serve
+
+    async def _message(self, requests: Requests) -> Message:
+        """Return the one message of a call.
+
+        Raises:
+            RequestTimeout: When it does not arrive in time.
+            MalformedRequest: When there is none, or it cannot be read.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await anext(aiter(requests))
+        except TimeoutError:
+            seconds = f"{self._timeout_s:g}"
+            raise RequestTimeout(f"the message did not arrive within {seconds} s", timeout_s=seconds) from None
+        except StopAsyncIteration:
+            raise MalformedRequest("the call has no message", field="message") from None
+        except DecodeError as error:
+            raise MalformedRequest(f"the message is not one of this call: {error}", field="message") from error
+
+    def _admit(self, context: Context) -> None:
+        """Note whose call it is.
+
+        Raises:
+            Unauthenticated: When keys are configured and this call has none of them.
+        """
+        CALLER_KEY.set((caller(context, self._keyring) if self._keyring else ANYONE).name)
+
+
+async def _abort(context: Context, error: MetacogError) -> None:
+    """End a call with an error."""
+    await context.abort_with_status(rpc_status.to_status(status_of(error)))
 
 
 class _watched:  # noqa: N801 - used as a statement

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import uvicorn
 import uvloop
-from fastapi import FastAPI
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
@@ -21,12 +20,19 @@ from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
 from chassis.log import logger
 from chassis.serving.auth import Keyring
+from chassis.serving.connections import http_config
 from chassis.serving.health import Health
-from chassis.serving.rpc import Context, RpcEdge
-from chassis.settings import ApiSettings
+from chassis.serving.origins import AllowedHosts
+from chassis.serving.rest import Application
+from chassis.serving.rpc import MAX_OPEN_CALLS, Context, RpcEdge
+from chassis.settings import ApiSettings, HttpSettings
 from kernel.errors import MetacogError
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+# What a gRPC server accepts unless its settings say otherwise; what it sends may be larger, such as a page of runs.
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+MAX_SENT_BYTES = 16 * 1024 * 1024
+MAX_CALLS = 1024
+MESSAGE_TIMEOUT_S = 60.0
 
 # Clients look an address up anew when a connection ends: so replicas added later get calls too. Calls under way go on.
 MAX_CONNECTION_AGE_MS = 300_000
@@ -81,16 +87,41 @@ def bound_socket(host: str, port: int, setting: str) -> socket.socket:
     return sock
 
 
-def grpc_server(keyring: Keyring) -> aio.Server:
-    """Return a gRPC server with the common edge; register servicers on it."""
+def grpc_server(
+    keyring: Keyring,
+    *,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+    max_calls: int = MAX_CALLS,
+    message_timeout_s: float = MESSAGE_TIMEOUT_S,
+) -> aio.Server:
+    """Return a gRPC server with the common edge; register servicers on it.
+
+    Args:
+        keyring: Keys that are accepted.
+        max_message_bytes: Largest message accepted [bytes].
+        max_calls: Calls at a time.
+        message_timeout_s: Time within which the message of a call must arrive [s].
+    """
     return aio.server(
-        interceptors=[RpcEdge(keyring)],
+        interceptors=[RpcEdge(keyring, max_calls=max_calls, message_timeout_s=message_timeout_s)],
         options=[
             ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", max_message_bytes),
+            ("grpc.max_send_message_length", MAX_SENT_BYTES),
+            ("grpc.max_concurrent_streams", max_calls + MAX_OPEN_CALLS),
+            ("grpc.http2.bdp_probe", 0),  # else the transport takes megabytes of a message that no handler reads
             ("grpc.max_connection_age_ms", MAX_CONNECTION_AGE_MS),
         ],
+    )
+
+
+def grpc_server_of(settings: ApiSettings, keyring: Keyring) -> aio.Server:
+    """Return the gRPC server of a service with `settings`."""
+    return grpc_server(
+        keyring,
+        max_message_bytes=settings.max_message_bytes,
+        max_calls=settings.max_calls,
+        message_timeout_s=settings.message_timeout_s,
     )
 
 
@@ -114,7 +145,7 @@ class Service:
     """
 
     name: str
-    app: FastAPI
+    app: Application
     rpc: aio.Server
     grpc_names: Sequence[str]
     settings: ApiSettings
@@ -123,24 +154,30 @@ class Service:
     start: Callable[[], None] = _start_nothing
 
 
-async def serve(service: Service) -> None:
+async def serve(service: Service, http: HttpSettings) -> None:
     """Start the service and serve both APIs until SIGTERM or SIGINT, then stop cleanly.
 
-    Stopping: health turns to not-serving, new requests are rejected, those in flight get the grace of the settings to
-    finish, then `close` runs.
+    Stopping: health turns to not-serving while requests are still taken, for the lame-duck time of the settings, so
+    that those who send requests here can learn of it; then the ports are closed, requests in flight get the grace of
+    the settings to finish, and `close` runs.
+
+    Args:
+        service: The service.
+        http: Limits of its HTTP connections, and the hosts that it answers to.
 
     Raises:
         PortTaken: When a port is in use.
     """
     settings, prefix = service.settings, f"METACOG_{service.name.upper()}"
     stop = _stop_signal()
+    service.app.edge.allowed_hosts = AllowedHosts(http.hosts)
     try:
         service.start()
         rest_socket = bound_socket(settings.host, settings.rest_port, f"{prefix}_REST_PORT")
         bound_socket(settings.host, settings.grpc_port, f"{prefix}_GRPC_PORT").close()
         grpc_health = await _add_health(service.rpc, service.grpc_names)
         grpc_port = service.rpc.add_insecure_port(_address(settings.host, settings.grpc_port))
-        web = _web_server(service)
+        web = _web_server(service, http)
         await service.rpc.start()
         serving = asyncio.create_task(web.serve(sockets=[rest_socket]))
         _freeze_garbage_collector()
@@ -148,11 +185,19 @@ async def serve(service: Service) -> None:
         await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
         service.health.stopping = True
         await grpc_health.enter_graceful_shutdown()
+        await _lame_duck(serving, settings.lame_duck_s)
         await _drain(web, serving, service)
     finally:
         await service.close()
         telemetry.flush()
         _log.info("stopped")
+
+
+async def _lame_duck(serving: "asyncio.Task[None]", seconds: float) -> None:
+    """Take requests for some more time, unready."""
+    if seconds > 0 and not serving.done():
+        _log.info("unready, and still taking requests", lame_duck_s=seconds)
+        await asyncio.wait({serving}, timeout=seconds)
 
 
 async def _drain(web: _Uvicorn, serving: "asyncio.Task[None]", service: Service) -> None:
@@ -163,17 +208,11 @@ async def _drain(web: _Uvicorn, serving: "asyncio.Task[None]", service: Service)
         group.create_task(service.rpc.stop(service.settings.grace_s))
 
 
-def _web_server(service: Service) -> _Uvicorn:
+def _web_server(service: Service, http: HttpSettings) -> _Uvicorn:
     grace = max(1, int(service.settings.grace_s))
+    error_response = service.app.error_response
     return _Uvicorn(
-        uvicorn.Config(
-            service.app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=grace,
-        )
+        http_config(service.app, http, error_response=error_response, lifespan="off", timeout_graceful_shutdown=grace)
     )
 
 

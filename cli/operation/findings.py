@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from kernel.errors import without_user_info
 from kernel.values import value
 
 
@@ -16,7 +17,7 @@ class Status(StrEnum):
 
 @value
 class Finding:
-    """A finding is the result of one check.
+    """A finding is the result of one check; no URL in it has user information.
 
     Attributes:
         name: Name of the check.
@@ -29,6 +30,11 @@ class Finding:
     status: Status
     detail: str
     advice: str = ""
+
+    def __post_init__(self) -> None:
+        """Take passwords out of the URLs."""
+        object.__setattr__(self, "detail", without_user_info(self.detail))
+        object.__setattr__(self, "advice", without_user_info(self.advice))
 
 
 def fine(name: str, detail: str) -> Finding:

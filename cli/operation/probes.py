@@ -1,13 +1,16 @@
 """Probes find the features of the model server and the encoder with short requests."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import unquote, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from cli.operation.findings import Finding, fine, note, wrong
+from kernel.errors import without_user_info
 
 TIMEOUT_S = 30.0
 HELLO = [{"role": "user", "content": "Answer with one word: what color is the sky?"}]
@@ -30,13 +33,13 @@ class Endpoint:
     """A client of an OpenAI-compatible server.
 
     Args:
-        url: Base URL, with `/v1`.
+        url: Base URL, with `/v1`; a user and password in it are sent as basic authentication, as the services do.
         key: API key; empty: none is sent.
     """
 
     def __init__(self, url: str, key: str) -> None:
-        self.url = url.rstrip("/")
-        authorization = {"authorization": f"Bearer {key}"} if key else {}
+        self.url = without_user_info(url.rstrip("/"))
+        authorization = {"authorization": f"Bearer {key}"} if key else _basic(url)
         self._headers = {"content-type": "application/json", **authorization}
         self._opener = build_opener(ProxyHandler({}))
 
@@ -55,6 +58,15 @@ class Endpoint:
         with self._opener.open(request, timeout=TIMEOUT_S) as reply:
             content: bytes = reply.read()
             return content
+
+
+def _basic(url: str) -> Mapping[str, str]:
+    """Return the header for the user and password in `url`; none without them."""
+    place = urlsplit(url)
+    if place.username is None:
+        return {}
+    credentials = f"{unquote(place.username)}:{unquote(place.password or '')}"
+    return {"authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
 
 
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError)

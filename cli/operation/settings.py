@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from kernel.errors import without_user_info
 from kernel.values import value
 
 CATALOGUE = Path(__file__).with_name("settings.yaml")
@@ -47,10 +48,10 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """The value in force, as it is shown."""
+        """The value in force, as it is shown: without the user information of URLs."""
         if self.secret:
             return "(secret)" if self.is_set else ""
-        return self.given or self.default
+        return without_user_info(self.given or self.default)
 
     def document(self) -> Mapping[str, Any]:
         """Return the setting as a JSON document."""

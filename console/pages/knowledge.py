@@ -92,7 +92,7 @@ def add_writing_paths(app: FastAPI, site: Site) -> None:
 
     @app.post("/knowledge/text")
     async def text(request: Request) -> Response:
-        fields = await form(request)
+        fields = await form(request, most_bytes=3 * site.settings.max_upload_bytes)  # as a form spells them
         document = typed_document(fields.get("title", ""), fields.get("text", ""))
         return _upload_started(site, document, session_of(request).key)
 

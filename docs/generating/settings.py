@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 import encoder.settings
-from chassis.settings import ApiSettings
+from chassis.settings import ApiSettings, HttpSettings
 from configuration.suite import SuiteSettings
 from console.settings import Settings as ConsoleSettings
 from embedded.settings import DEFAULT_PORTS
@@ -51,6 +51,7 @@ def rows() -> list[Row]:
     """Return every setting: name, part, meaning, default and the rules that its value follows; each name once."""
     found = [
         *_of_class("Every part", SuiteSettings),
+        *_of_class("Every part", HttpSettings),
         *_of_class("Router", RouterSettings),
         *_of_class("Assigner", AssignerSettings),
         *_of_class("Arbiter", ArbiterSettings),

@@ -7,7 +7,7 @@ from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
 from chassis.serving.server import closing, run, serve
-from chassis.settings import read
+from chassis.settings import HttpSettings, read
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
@@ -43,7 +43,7 @@ async def main() -> None:
         ),
         close=partial(closing, model_clients.close, embeddings.close, partial(asyncio.to_thread, calculator.close)),
     )
-    await serve(compose(settings, parts))
+    await serve(compose(settings, parts), read(HttpSettings))
     level.cancel()
 
 

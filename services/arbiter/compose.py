@@ -10,7 +10,7 @@ from chassis.admission import AdmissionLimit
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
-from chassis.serving.server import Service, grpc_server
+from chassis.serving.server import Service, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import Limits
@@ -73,7 +73,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
         body_limits=dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes),
     )
     rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
-    server = grpc_server(parts.keyring)
+    server = grpc_server_of(settings, parts.keyring)
     servicer = rpc.ArbiterServicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
     arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)
     return Service(

@@ -4,7 +4,7 @@ from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
 from chassis.serving.server import run, serve
-from chassis.settings import read
+from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
@@ -36,7 +36,7 @@ async def main() -> None:
         keyring=keyring,
         health=Health({}, {"agents": agents.check, "inference": model_clients.default.probe}),
     )
-    await serve(compose(settings, parts))
+    await serve(compose(settings, parts), read(HttpSettings))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from chassis.admission import AdmissionLimit
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
-from chassis.serving.server import Service, grpc_server
+from chassis.serving.server import Service, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import Limits
@@ -82,7 +82,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         body_limits={"/v1/assignments": settings.assignments_max_body_bytes},
     )
     rest.add_paths(app, assign=assign_roles, deliberate=run_dialectic)
-    server = grpc_server(parts.keyring)
+    server = grpc_server_of(settings, parts.keyring)
     servicer = rpc.AssignerServicer(assign=assign_roles, deliberate=run_dialectic)
     assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
     return ComposedAssigner(

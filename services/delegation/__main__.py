@@ -8,7 +8,7 @@ from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
-from chassis.settings import read
+from chassis.settings import HttpSettings, read
 from configuration.agents import Agents
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
@@ -38,7 +38,7 @@ async def main() -> None:
         check_agents=agents.check,
         keyring=keyring,
     )
-    await serve(compose(settings, parts))
+    await serve(compose(settings, parts), read(HttpSettings))
 
 
 def migrate() -> None:

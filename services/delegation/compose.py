@@ -18,7 +18,7 @@ from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
-from chassis.serving.server import Service, closing, grpc_server
+from chassis.serving.server import Service, closing, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import BackendModelClients, Embeddings
 from kernel.confidence.rules import DEFAULT_RULES, Rules
@@ -167,7 +167,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     return ComposedDelegation(
         name=NAME,
         app=_app(settings, parts, health, use_cases),
-        rpc=_rpc_server(use_cases, parts.keyring),
+        rpc=_rpc_server(settings, use_cases, parts.keyring),
         grpc_names=[CONTRACT.full_name],
         settings=settings,
         health=health,
@@ -237,8 +237,8 @@ def _app(settings: Settings, parts: Parts, health: Health, use_cases: Delegation
     return app
 
 
-def _rpc_server(use_cases: DelegationUseCases, keyring: Keyring) -> aio.Server:
-    server = grpc_server(keyring)
+def _rpc_server(settings: Settings, use_cases: DelegationUseCases, keyring: Keyring) -> aio.Server:
+    server = grpc_server_of(settings, keyring)
     servicer = reject_unserved_calls(rpc.DelegationServicer, CONTRACT)(use_cases, keyring)
     delegation_pb2_grpc.add_DelegationServiceServicer_to_server(servicer, server)
     return server

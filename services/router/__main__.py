@@ -7,7 +7,7 @@ from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
-from chassis.settings import read
+from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
@@ -22,7 +22,7 @@ async def main() -> None:
     suite, settings = read(SuiteSettings), read(Settings)
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
-    await serve(compose(settings, await _parts(suite, settings)))
+    await serve(compose(settings, await _parts(suite, settings)), read(HttpSettings))
 
 
 async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:

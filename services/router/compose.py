@@ -15,7 +15,7 @@ from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
-from chassis.serving.server import Service, closing, grpc_server
+from chassis.serving.server import Service, closing, grpc_server_of
 from chassis.shared_results import SharedResults
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings
@@ -294,7 +294,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     return ComposedRouter(
         name=NAME,
         app=_app(settings, parts, health, use_cases, context),
-        rpc=_rpc_server(use_cases, parts.keyring),
+        rpc=_rpc_server(settings, use_cases, parts.keyring),
         grpc_names=[CONTRACT.full_name],
         settings=settings,
         health=health,
@@ -628,8 +628,8 @@ def _app(
     return app
 
 
-def _rpc_server(use_cases: rpc.RouterUseCases, keyring: Keyring) -> aio.Server:
-    server = grpc_server(keyring)
+def _rpc_server(settings: Settings, use_cases: rpc.RouterUseCases, keyring: Keyring) -> aio.Server:
+    server = grpc_server_of(settings, keyring)
     servicer = reject_unserved_calls(rpc.RouterServicer, CONTRACT)(use_cases, keyring)
     router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
     return server

@@ -102,6 +102,9 @@ class Settings(ApiSettings):
     chunk_overlap_characters: int = Field(100, ge=0, description="What neighbouring chunks share [characters]")
     document_max_characters: int = Field(2_000_000, ge=1, description="Longest document accepted [characters]")
     knowledge_max_chunks: int = Field(20_000, ge=1, description="Chunks that one request may add")
+    max_message_bytes: int = Field(
+        16_777_216, ge=1024, description="Largest gRPC message accepted, since documents come in messages [bytes]"
+    )
     knowledge_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/knowledge [bytes]"
     )

@@ -37,6 +37,10 @@ def health_of(channel: aio.Channel) -> health_pb2_grpc.HealthStub:
     return health_pb2_grpc.HealthStub(channel)
 
 
+async def status_is(client: httpx.AsyncClient, path: str, status: int) -> bool:
+    return (await client.get(path)).status_code == status
+
+
 # While it runs
 
 
@@ -49,6 +53,7 @@ async def test_a_router_is_ready_when_system_one_can_answer(
     ):
         alone = await client.get("/readyz")
         scripted.ready = False
+        await until(lambda: status_is(client, "/readyz", 503))  # readiness is checked once a second at most
         without_model = await client.get("/readyz")
         alive = await client.get("/healthz")
 

@@ -195,7 +195,7 @@ class Suite:
 
     def ready(self) -> dict[str, str]:
         """Parts of the router's readiness; raises while it is not ready."""
-        reply = httpx.get(f"{ROUTER_URL}/readyz", timeout=10)
+        reply = httpx.get(f"{ROUTER_URL}/readyz", headers={"authorization": f"Bearer {self.key}"}, timeout=10)
         reply.raise_for_status()
         parts: dict[str, str] = reply.json()["parts"]
         return parts

@@ -462,7 +462,8 @@ async def test_a_wrong_request_is_rejected_in_openais_shape(
 
 
 async def test_a_body_that_is_no_json_is_rejected_in_openais_shape(gate: httpx.AsyncClient) -> None:
-    reply = await gate.post("/v1/chat/completions", content=b"{model")
+    headers = {"content-type": "application/json"}
+    reply = await gate.post("/v1/chat/completions", content=b"{model", headers=headers)
 
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "malformed_request")
 

@@ -16,11 +16,15 @@ READY_WITHIN_S = 120.0
 class EncoderProcess:
     """`python -m encoder` with the packaged model.
 
+    Args:
+        settings: Further environment variables.
+
     Attributes:
         url: Its base URL, with /v1.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: object) -> None:
+        self._settings = settings
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self._port}/v1"
@@ -30,7 +34,7 @@ class EncoderProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "encoder"],
             cwd=ROOT,
-            env=environment(METACOG_ENCODER_PORT=self._port),
+            env=environment(METACOG_ENCODER_PORT=self._port, **self._settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -57,9 +61,9 @@ class EncoderProcess:
 
 
 @contextmanager
-def encoder() -> Iterator[str]:
+def encoder(**settings: object) -> Iterator[str]:
     """URL of an encoder that runs meanwhile."""
-    process = EncoderProcess().start()
+    process = EncoderProcess(**settings).start()
     try:
         yield process.url
     finally:

@@ -86,10 +86,49 @@ async def test_a_part_that_recovers_makes_the_service_ready_again() -> None:
         if down[0]:
             await no_assigner()
 
-    health = Health({"inference": sometimes})
+    health = Health({"inference": sometimes}, cached_s=0)
     before = await health.report()
     down[0] = False
 
     after = await health.report()
 
     assert (before.ready, after.ready) == (False, True)
+
+
+async def test_callers_at_the_same_time_share_one_check() -> None:
+    runs, may_end = [0], asyncio.Event()
+
+    async def counted() -> None:
+        runs[0] += 1
+        await may_end.wait()
+
+    health = Health({"inference": counted}, cached_s=0)
+    callers = [asyncio.create_task(health.report()) for _ in range(20)]
+    await asyncio.sleep(0)
+    callers[0].cancel()
+    may_end.set()
+    reports = [await caller for caller in callers[1:]]
+
+    assert runs == [1]
+    assert all(report.ready for report in reports)
+
+
+async def test_a_report_is_repeated_for_a_while() -> None:
+    runs = [0]
+
+    async def counted() -> None:
+        runs[0] += 1
+
+    health = Health({"inference": counted}, cached_s=60)
+    for _ in range(20):
+        await health.report()
+
+    assert runs == [1]
+
+
+async def test_stopping_is_seen_at_once_although_reports_are_repeated() -> None:
+    health = Health({"inference": fine}, cached_s=60)
+    before = await health.report()
+    health.stopping = True
+
+    assert (before.ready, (await health.report()).ready) == (True, False)

@@ -99,7 +99,7 @@ async def test_readiness_names_a_failing_recalibration() -> None:
     store = BrokenStore(count=100)
     store.failures = 1_000
     recalibrator = Recalibrator(store, min_ratings=100, first_pause_s=0.01)
-    health = Health({}, {"recalibration": recalibrator.check})
+    health = Health({}, {"recalibration": recalibrator.check}, cached_s=0)
     before = (await health.report()).parts["recalibration"]
     recalibrator.start()
 

@@ -120,6 +120,18 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
     ERROR_REASON_INVALID_VOTE_RULE: _ErrorReason.ValueType  # 48
     """INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
+    ERROR_REASON_HEAD_TOO_LARGE: _ErrorReason.ValueType  # 49
+    """INVALID_ARGUMENT: the request line and headers are over the limit (HTTP 431); e.g. {limit_bytes: "65536"}."""
+    ERROR_REASON_REQUEST_TIMEOUT: _ErrorReason.ValueType  # 50
+    """DEADLINE_EXCEEDED: the request did not arrive within its time (HTTP 408); e.g. {timeout_s: "10"}."""
+    ERROR_REASON_TOO_MANY_CALLERS: _ErrorReason.ValueType  # 51
+    """UNAVAILABLE: as many connections or calls are open as may be; e.g. {most: "1024", retry_after_s: "1"}."""
+    ERROR_REASON_HOST_NOT_ALLOWED: _ErrorReason.ValueType  # 52
+    """PERMISSION_DENIED: the request names a host that this service does not answer to (HTTP 421); e.g. {host: "evil.example"}."""
+    ERROR_REASON_ORIGIN_NOT_ALLOWED: _ErrorReason.ValueType  # 53
+    """PERMISSION_DENIED: the request comes from a page of another site; e.g. {origin: "https://evil.example"}."""
+    ERROR_REASON_UNSUPPORTED_MEDIA_TYPE: _ErrorReason.ValueType  # 54
+    """INVALID_ARGUMENT: the body is not sent as application/json (HTTP 415); e.g. {content_type: "text/plain"}."""
     ERROR_REASON_RECORD_UNREADABLE: _ErrorReason.ValueType  # 55
     """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
     ERROR_REASON_CLOCKS_DIFFER: _ErrorReason.ValueType  # 56
@@ -231,6 +243,18 @@ ERROR_REASON_WORKER_FAILING: ErrorReason.ValueType  # 47
 """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
 ERROR_REASON_INVALID_VOTE_RULE: ErrorReason.ValueType  # 48
 """INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
+ERROR_REASON_HEAD_TOO_LARGE: ErrorReason.ValueType  # 49
+"""INVALID_ARGUMENT: the request line and headers are over the limit (HTTP 431); e.g. {limit_bytes: "65536"}."""
+ERROR_REASON_REQUEST_TIMEOUT: ErrorReason.ValueType  # 50
+"""DEADLINE_EXCEEDED: the request did not arrive within its time (HTTP 408); e.g. {timeout_s: "10"}."""
+ERROR_REASON_TOO_MANY_CALLERS: ErrorReason.ValueType  # 51
+"""UNAVAILABLE: as many connections or calls are open as may be; e.g. {most: "1024", retry_after_s: "1"}."""
+ERROR_REASON_HOST_NOT_ALLOWED: ErrorReason.ValueType  # 52
+"""PERMISSION_DENIED: the request names a host that this service does not answer to (HTTP 421); e.g. {host: "evil.example"}."""
+ERROR_REASON_ORIGIN_NOT_ALLOWED: ErrorReason.ValueType  # 53
+"""PERMISSION_DENIED: the request comes from a page of another site; e.g. {origin: "https://evil.example"}."""
+ERROR_REASON_UNSUPPORTED_MEDIA_TYPE: ErrorReason.ValueType  # 54
+"""INVALID_ARGUMENT: the body is not sent as application/json (HTTP 415); e.g. {content_type: "text/plain"}."""
 ERROR_REASON_RECORD_UNREADABLE: ErrorReason.ValueType  # 55
 """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
 ERROR_REASON_CLOCKS_DIFFER: ErrorReason.ValueType  # 56
