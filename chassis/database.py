@@ -34,12 +34,14 @@ from kernel.errors import Code, MetacogError
 
 # Time that one transaction may take, and in it a wait for the server [s].
 CALL_WITHIN_S = 5.0
-# The same of background work, which no caller waits for [s].
+# The same of what must not be lost for a busy moment: the result of a task [s].
+RECORD_WITHIN_S = 15.0
+# The same of background work, which no caller waits for, and of uploads [s].
 BACKGROUND_WITHIN_S = 60.0
 # Calls of one API key that may wait for a connection [count].
 WAITING_CALLS = 64
 # Time to wait for a free connection [s].
-POOL_TIMEOUT_S = 2.0
+POOL_TIMEOUT_S = 5.0
 # Connections of a pool [count].
 CONNECTIONS = 16
 
@@ -77,11 +79,25 @@ class Sessions:
     Args:
         engine: Where they connect.
         shares: Bounds how many a caller has at a time; None: nothing does, for what is recorded and for workers.
+        within_s: Time that a transaction may take, and every wait in it [s]; None bounds the waits alone, for a lock
+            that is held during other work.
     """
 
-    def __init__(self, engine: AsyncEngine, shares: CallerShares | None = None) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        shares: CallerShares | None = None,
+        *,
+        within_s: float | None = CALL_WITHIN_S,
+    ) -> None:
+        self._engine = engine
         self._make = async_sessionmaker(engine, expire_on_commit=False)
         self._shares = shares
+        self.within_s = within_s
+
+    def within(self, within_s: float | None) -> "Sessions":
+        """Return the same sessions with another limit [s]."""
+        return Sessions(self._engine, self._shares, within_s=within_s)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Session]:
@@ -137,34 +153,35 @@ def build_engine(url: str, *, connections: int = CONNECTIONS) -> AsyncEngine:
     )
 
 
-def build_sessions(engine: AsyncEngine, *, per_caller: int = 0) -> Sessions:
+def build_sessions(engine: AsyncEngine, *, per_caller: int = 0, within_s: float = CALL_WITHIN_S) -> Sessions:
     """Return a factory of short sessions: one store method, one transaction.
 
     Args:
         engine: Where they connect.
         per_caller: Transactions that one API key has at a time; further ones wait, and then are rejected [count]; 0:
             no limit, for what is recorded and for background work.
+        within_s: Time that a transaction may take [s].
     """
     if not per_caller:
-        return Sessions(engine)
-    return Sessions(engine, CallerShares("database calls", places=per_caller, waiting=WAITING_CALLS))
+        return Sessions(engine, within_s=within_s)
+    shares = CallerShares("database calls", places=per_caller, waiting=WAITING_CALLS)
+    return Sessions(engine, shares, within_s=within_s)
 
 
 @asynccontextmanager
-async def transaction(sessions: Sessions, *, within_s: float | None = CALL_WITHIN_S) -> AsyncIterator[Session]:
+async def transaction(sessions: Sessions) -> AsyncIterator[Session]:
     """Open one transaction, which ends with the block.
 
     Args:
-        sessions: Where it is opened.
-        within_s: Time that it may take, and every wait in it; on behalf of a request with a deadline at most until
-            that, and a little longer [s]. None bounds the waits alone, for a lock that is held during other work.
+        sessions: Where it is opened, with its limit; on behalf of a request with a deadline it ends at that, or a
+            little later.
 
     Raises:
         DatabaseUnavailable: When the database is away, or does not answer in time.
         Overloaded: When the caller has as many transactions as it may.
         StatementRejected: When PostgreSQL will never accept a statement.
     """
-    limit_s = None if within_s is None else seconds_within_request(within_s)
+    limit_s = None if sessions.within_s is None else seconds_within_request(sessions.within_s)
     token = _wait_within_s.set(limit_s or CALL_WITHIN_S)
     try:
         async with asyncio.timeout(limit_s), sessions.begin() as session:

@@ -100,7 +100,10 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     _check_judge(settings.judge_agent, parts.agents())
     defaults = task_defaults(settings, parts.dimensions)
     # What callers look at takes no connection from tasks, whose number has a limit of its own.
-    records, reads = db.build_sessions(parts.engine), db.build_sessions(parts.engine, per_caller=db.CONNECTIONS // 2)
+    records, reads = (
+        db.build_sessions(parts.engine, within_s=db.RECORD_WITHIN_S),
+        db.build_sessions(parts.engine, per_caller=db.CONNECTIONS // 2),
+    )
     requests = AdmissionLimit("requests", settings.max_in_flight)
     profiles = PostgresProfiles(records, settings.learning_rate)
     drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)

@@ -155,7 +155,7 @@ def postgres_database(url: str) -> RouterDatabase:
         outbox=PostgresOutbox(records),
         knowledge=PostgresKnowledge(reads),
         calibration=PostgresCalibration(reads),
-        labels=PostgresCalibration(records, within_s=db.BACKGROUND_WITHIN_S),
+        labels=PostgresCalibration(records.within(db.BACKGROUND_WITHIN_S)),
         activations=PostgresActivations(reads).seen,
         check=partial(db.check, recording),
         close=partial(closing, reading.dispose, recording.dispose),

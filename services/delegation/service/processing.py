@@ -11,6 +11,7 @@ from typing import Protocol
 
 import orjson
 
+from chassis.clock import REQUEST_ENDS_AT
 from chassis.idempotency import Attempt, RequestStore, once
 from chassis.ids import new_id
 from chassis.json_text import dumps
@@ -175,6 +176,7 @@ def _ablations(request: ProcessRequest) -> frozenset[Ablation]:
 
 
 async def _produce(request: ProcessRequest, key: ApiKey, context: ProcessContext, task: TaskContext) -> None:
+    REQUEST_ENDS_AT.set(task.spend.deadline)
     if request.unit_tests is not None:
         await context.merger.sandbox.ready()
     digest = sha256(dumps(request)).hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
-from chassis.clock import milliseconds_since
+from chassis.clock import REQUEST_ENDS_AT, milliseconds_since
 from configuration.agents import AgentConfig
 from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
 from kernel.agents import participants
@@ -82,6 +82,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
         emit=lambda _event: None,
         seed=request.seed,
     )
+    REQUEST_ENDS_AT.set(task.spend.deadline)
     dimensions = await context.dimensions.find(request, task)
     profiles = await context.profiles.of(list(agents), [each.dimension for each in dimensions])
     names = list(dict.fromkeys(request.agents)) or list(agents)

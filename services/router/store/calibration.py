@@ -32,7 +32,7 @@ from sqlalchemy.dialects.postgresql import JSONB, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.database import CALL_WITHIN_S, Sessions, transaction, without_nul
+from chassis.database import Sessions, transaction, without_nul
 from chassis.json_text import dumps
 from chassis.page_tokens import parts_of
 from chassis.serving.stored import from_stored, readable
@@ -128,16 +128,10 @@ LABELLED = (
 
 
 class PostgresCalibration:
-    """This store keeps maps and choices, and reads labelled answers, in the router's schema.
+    """This store keeps maps and choices, and reads labelled answers, in the router's schema."""
 
-    Args:
-        sessions: Where transactions are opened.
-        within_s: Time that one may take [s].
-    """
-
-    def __init__(self, sessions: Sessions, *, within_s: float = CALL_WITHIN_S) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._within_s = within_s
 
     async def pairs(self, request: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
         """Return a page of the strategies and sources with labelled answers, a map or a choice, and one more.
@@ -163,7 +157,7 @@ class PostgresCalibration:
             query = query.where(pairs.c.strategy == without_nul(request.strategy))
         if request.confidence_source:
             query = query.where(pairs.c.confidence_source == without_nul(request.confidence_source))
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             return [(row[0], row[1]) for row in await session.execute(query.limit(request.page_size + 1))]
 
     async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
@@ -183,7 +177,7 @@ class PostgresCalibration:
             .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
             .limit(MOST_OBSERVATIONS)
         )
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             columns = unpacked(await session.scalar(packed(query)), 3)
         return ObservedOutcomes(raw=columns[:, 0], served=columns[:, 1], scores=columns[:, 2])
 
@@ -193,7 +187,7 @@ class PostgresCalibration:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             return await _state(session, strategy, source)
 
     async def choose(self, choice: MapChoice) -> tuple[CalibrationState, CalibrationState]:
@@ -205,7 +199,7 @@ class PostgresCalibration:
         """
         choice = MapChoice(**without_nul(asdict(choice)))
         pair = {"strategy": choice.strategy, "confidence_source": choice.confidence_source}
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             before = await _state(session, choice.strategy, choice.confidence_source)
             await _check_map(session, choice)
             if choice.version is None:
@@ -223,7 +217,7 @@ class PostgresCalibration:
             DatabaseUnavailable: When the database is away.
         """
         pairs = select(CalibrationMapRow.strategy, CalibrationMapRow.confidence_source).distinct()
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             states = [await _state(session, *pair, most=1) for pair in (await session.execute(pairs)).all()]
         return [state.in_force for state in states if state.in_force is not None]
 
@@ -245,7 +239,7 @@ class PostgresCalibration:
         query = select(newest.c.evidence, func.count(), func.count().filter(newest.c.score >= RIGHT_FROM)).group_by(
             newest.c.evidence
         )
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             rows = (await session.execute(query)).all()
         return readable(rows, lambda row: LabelCount(evidence=_evidence(row[0]), labels=row[1], right=row[2]))
 
@@ -281,7 +275,7 @@ class PostgresCalibration:
             .group_by(agent, mode)
             .order_by(agent, mode)
         )
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             rows = (await session.execute(query)).all()
         return [
             SourceRecord(agent=agent or "", mode=VoteMode(mode), votes=votes, right=right)
@@ -311,7 +305,7 @@ class PostgresCalibration:
             .group_by(RunRow.strategy, RunRow.confidence_source, newest.c.number, newest.c.observations)
             .order_by(RunRow.strategy, RunRow.confidence_source)
         )
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             rows = (await session.execute(query)).all()
         names = ("strategy", "confidence_source", "judged", "fits", "fitted_on", "since")
         return [Progress(**dict(zip(names, row, strict=True))) for row in rows]
@@ -337,7 +331,7 @@ class PostgresCalibration:
             "fitted_at": fitted_at,
         }
         adding = insert(CalibrationMapRow).values(row).on_conflict_do_nothing()
-        async with transaction(self._sessions, within_s=self._within_s) as session:
+        async with transaction(self._sessions) as session:
             added = await session.execute(adding.returning(CalibrationMapRow.number))
             return added.first() is not None
 

@@ -77,7 +77,7 @@ class PostgresKnowledge:
         # Every transaction locks documents in the same order, so that no two wait for each other.
         ordered = sorted(drafts, key=lambda draft: draft.document_id)
         new = [draft for draft in ordered if draft.chunks is not None]
-        async with transaction(self._sessions, within_s=BACKGROUND_WITHIN_S) as session:
+        async with transaction(self._sessions.within(BACKGROUND_WITHIN_S)) as session:
             for draft in ordered:
                 await session.execute(upsert_of(draft, space))
             await session.execute(delete(ChunkRow).where(ChunkRow.document_id.in_([d.document_id for d in new])))

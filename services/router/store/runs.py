@@ -266,7 +266,7 @@ class PostgresOldRuns:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        async with transaction(self._sessions, within_s=None) as session:
+        async with transaction(self._sessions.within(None)) as session:
             await session.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             yield bool(await session.scalar(select(func.pg_try_advisory_xact_lock(LOCK))))
 
@@ -287,7 +287,7 @@ class PostgresOldRuns:
         """
         is_older = RunRow.created_at < func.now() - age
         query = select(RunRow.run_id).where(is_older).order_by(RunRow.created_at).limit(most)
-        async with transaction(self._sessions, within_s=BACKGROUND_WITHIN_S) as session:
+        async with transaction(self._sessions.within(BACKGROUND_WITHIN_S)) as session:
             return (await session.scalars(query)).all()
 
     async def delete(self, run_ids: Sequence[str]) -> None:
@@ -297,6 +297,6 @@ class PostgresOldRuns:
             DatabaseUnavailable: When the database is away.
         """
         ended = or_(OutboxRow.delivered_at.is_not(None), OutboxRow.parked_at.is_not(None))
-        async with transaction(self._sessions, within_s=BACKGROUND_WITHIN_S) as session:
+        async with transaction(self._sessions.within(BACKGROUND_WITHIN_S)) as session:
             await session.execute(delete(OutboxRow).where(OutboxRow.run_id.in_(run_ids), ended))
             await session.execute(delete(RunRow).where(RunRow.run_id.in_(run_ids)))
