@@ -69,8 +69,8 @@ def running(data: Path) -> Postmaster | None:
     """Return the server that runs on `data`; None if none runs.
 
     A `postmaster.pid` is no proof: it remains after a crash, and another program may have its number by then. The
-    server removes such a file at its next start, unless another program has the number; this function removes
-    it in that case, once no child of the dead server remains.
+    server removes such a file, and the lock of its socket, at its next start, unless another program has the number, or
+    the dead server has not been reaped; this function removes them in that case, once no child of it remains.
     """
     path = data / "postmaster.pid"
     try:
@@ -81,6 +81,7 @@ def running(data: Path) -> Postmaster | None:
     if not _is_server(pid, data):
         if psutil.pid_exists(pid) and not any(_is_server(other, data) for other in psutil.pids()):
             path.unlink(missing_ok=True)
+            (Path(lines[4] if len(lines) > 4 else data) / f"{SOCKET_NAME}.lock").unlink(missing_ok=True)
         return None
     sockets = Path(lines[4]) if len(lines) > 4 else data
     return Postmaster(pid, sockets, ready=len(lines) > 7 and lines[7].strip() == "ready")

@@ -94,9 +94,10 @@ class Database:
         """Start the server; by a process of its own, so that it holds on to none of pytest's pipes."""
         start = f"from pathlib import Path; from embedded import postgres; postgres.start(Path({str(self._data)!r}))"
         with (self._home / "log").open("ab") as log:
-            subprocess.run(
-                [sys.executable, "-c", start], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True
+            done = subprocess.run(
+                [sys.executable, "-c", start], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
             )
+        assert done.returncode == 0, (self._home / "log").read_text()[-2000:]
 
     def stop(self) -> None:
         """Stop the server."""
@@ -112,6 +113,14 @@ class Database:
                 if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == self._frozen[0]:
                     self._frozen.append(int(folder.name))
                     os.kill(self._frozen[-1], signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """End all its processes at once, without a word; `start` recovers what was committed."""
+        self.freeze()
+        for number in self._frozen:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        self._frozen = []
 
     def thaw(self) -> None:
         """Let them go on."""

@@ -1,0 +1,310 @@
+"""Faults of each part while clients ask: what they see, what is kept, and how long it takes until all is well again."""
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from chassis import database as db
+from tests.faults.conftest import Report
+from tests.support.models.scripted_llm import ScriptedLLM
+from tests.support.stack import Database, Process, cast, free_port, process, until
+
+CLIENTS = 8
+# Answers that are awaited before a fault, and after it [count].
+ENOUGH = 40
+
+pytestmark = pytest.mark.hard
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Database]:
+    with Database() as database:
+        for service in ("router", "delegation"):
+            db.migrate(f"services.{service}", database.url)
+        yield database
+
+
+@pytest.fixture
+def database(server: Database, scripted: ScriptedLLM) -> Iterator[Database]:
+    scripted.answer = cast()
+    try:
+        yield server
+    finally:
+        server.thaw()
+        server.start()
+
+
+@dataclass
+class Load:
+    """Clients who ask one question after another.
+
+    Attributes:
+        router: Its REST address.
+        body: What they ask.
+        seen: How requests ended [count]: the strategy that answered, the reason of an error, or `cut off`.
+        answered: Runs that were answered.
+        slowest_s: Longest time of a request [s].
+    """
+
+    router: str
+    body: dict[str, Any]
+    seen: Counter[str] = field(default_factory=Counter)
+    answered: set[str] = field(default_factory=set)
+    slowest_s: float = 0.0
+
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator["Load"]:
+        """Ask until the block ends; what is in flight then is finished."""
+        stop = asyncio.Event()
+        async with (
+            httpx.AsyncClient(base_url=self.router, timeout=60) as client,
+            asyncio.TaskGroup() as group,
+        ):
+            for _ in range(CLIENTS):
+                group.create_task(self._ask(client, stop))
+            try:
+                yield self
+            finally:
+                stop.set()
+
+    async def more(self, count: int = ENOUGH) -> None:
+        """Wait for so many further answers."""
+        wanted = len(self.answered) + count
+        while len(self.answered) < wanted:  # noqa: ASYNC110 - counted by other tasks
+            await asyncio.sleep(0.01)
+
+    async def _ask(self, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                reply = await client.post("/v1/answers", json=self.body)
+            except httpx.HTTPError:
+                self.seen["cut off"] += 1
+                await asyncio.sleep(0.05)
+                continue
+            finally:
+                self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            if reply.status_code == 200:
+                run = reply.json()["run"]
+                self.answered.add(run["run_id"])
+                self.seen[run["strategy"]] += 1
+            else:
+                self.seen[reply.json()["reason"]] += 1
+                await asyncio.sleep(0.05)
+
+    def told(self) -> str:
+        """What clients saw, for the table."""
+        counts = ", ".join(f"{name} {count}" for name, count in self.seen.most_common())
+        return f"{counts}; slowest {self.slowest_s:.1f} s"
+
+
+def settings(scripted: ScriptedLLM, database: Database, folder: Path, **more: object) -> dict[str, object]:
+    return {
+        "METACOG_INFERENCE_URL": f"{scripted.url}/v1",
+        "METACOG_DATABASE_URL": database.url,
+        "METACOG_HOME": folder,
+        **more,
+    }
+
+
+async def stored(database: Database) -> set[str]:
+    async with await psycopg.AsyncConnection.connect(database.url.replace("+psycopg", "")) as connection:
+        rows = await (await connection.execute("SELECT run_id FROM router.runs")).fetchall()
+    return {row[0] for row in rows}
+
+
+async def recovered(router: Process, database: Database, load: Load) -> float:
+    """Time until all runs are stored and readiness reports nothing of journal and database [s]."""
+    began = time.monotonic()
+
+    async def is_well() -> bool:
+        async with httpx.AsyncClient(base_url=router.rest, timeout=30) as client:
+            parts = (await client.get("/readyz")).json()["parts"]
+        return parts["journal"] == parts["database"] == "ok" and load.answered <= await stored(database)
+
+    async with asyncio.timeout(60):
+        await until(is_well)
+    return time.monotonic() - began
+
+
+def kept(load: Load, found: set[str]) -> str:
+    return f"{len(load.answered & found):,} of {len(load.answered):,} runs"
+
+
+async def test_a_database_that_is_frozen_for_ten_seconds(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report
+) -> None:
+    async with process("router", **settings(scripted, database, tmp_path)) as router:
+        load = Load(router.rest, {"question": "Is it so?", "strategy": "system1"})
+        async with load.going_on():
+            await load.more()
+            database.freeze()
+            await asyncio.sleep(10)  # the fault itself
+            await load.more()
+            database.thaw()
+            await load.more()
+        took_s = await recovered(router, database, load)
+
+    assert set(load.seen) == {"system1"}
+    fault("PostgreSQL frozen for 10 s (SIGSTOP)", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
+
+
+async def test_a_database_whose_processes_are_killed(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report
+) -> None:
+    async with process("router", **settings(scripted, database, tmp_path)) as router:
+        load = Load(router.rest, {"question": "Is it so?", "strategy": "system1"})
+        async with load.going_on():
+            await load.more()
+            database.kill()
+            await load.more()
+            await asyncio.to_thread(database.start)
+            await load.more()
+        took_s = await recovered(router, database, load)
+
+    assert set(load.seen) == {"system1"}
+    fault(
+        "PostgreSQL killed (SIGKILL), started again", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s"
+    )
+
+
+@pytest.mark.timeout(240)
+async def test_a_table_that_is_locked_for_sixty_seconds(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report
+) -> None:
+    url = database.url.replace("+psycopg", "")
+    async with (
+        process("router", **settings(scripted, database, tmp_path)) as router,
+        await psycopg.AsyncConnection.connect(url) as locking,
+    ):
+        load = Load(router.rest, {"question": "Is it so?", "strategy": "system1"})
+        async with load.going_on():
+            await load.more()
+            await locking.execute("LOCK TABLE router.runs IN ACCESS EXCLUSIVE MODE")
+            await asyncio.sleep(60)  # the fault itself
+            await load.more()
+            await locking.rollback()
+        took_s = await recovered(router, database, load)
+
+    assert set(load.seen) == {"system1"}
+    fault("table of runs locked for 60 s", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
+
+
+@pytest.mark.parametrize("journal", ["fast", "durable"])
+async def test_a_router_that_is_killed(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report, journal: str
+) -> None:
+    own = settings(
+        scripted,
+        database,
+        tmp_path,
+        METACOG_ROUTER_JOURNAL=journal,
+        METACOG_ROUTER_REST_PORT=free_port(),
+    )
+    async with AsyncExitStack() as stack:
+        router = await stack.enter_async_context(process("router", **own))
+        load = Load(router.rest, {"question": "Is it so?", "strategy": "system1"})
+        async with load.going_on():
+            await load.more(200)
+            router.inner.kill()
+            await router.inner.wait()
+            killed_at, before = time.monotonic(), set(load.answered)
+            again = await stack.enter_async_context(process("router", **own))
+            took_s = time.monotonic() - killed_at
+            await load.more()
+
+        async def is_well() -> bool:
+            return load.answered - before <= await stored(database)
+
+        async with asyncio.timeout(60):
+            await until(is_well)
+        async with httpx.AsyncClient(base_url=again.rest, timeout=30) as client:
+            ready = (await client.get("/readyz")).json()["parts"]["journal"]
+
+    found = await stored(database)
+    assert ready == "ok"
+    assert set(load.seen) == {"system1", "cut off"}
+    if journal == "durable":
+        assert load.answered <= found
+    fault(f"router killed (SIGKILL), journal {journal}", load.told(), kept(load, found), f"{took_s:.1f} s, its start")
+
+
+@pytest.mark.parametrize(
+    ("service", "strategy"), [("arbiter", "vote"), ("assigner", "dialectic"), ("delegation", "delegation")]
+)
+async def test_a_service_that_is_killed_and_started_again(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report, service: str, strategy: str
+) -> None:
+    port = free_port()
+    own = settings(scripted, database, tmp_path)
+    there = own | {f"METACOG_{service.upper()}_GRPC_PORT": port, "METACOG_ARBITER_PROGRAMS": "false"}
+    async with AsyncExitStack() as stack:
+        killed = await stack.enter_async_context(process(service, **there))
+        router = await stack.enter_async_context(
+            process("router", **own, **{f"METACOG_{service.upper()}_ADDRESS": f"127.0.0.1:{port}"})
+        )
+        body = {"question": "What is 2 + 2?", "answer_type": "NUMBER", "strategy": strategy}
+        load = Load(router.rest, body)
+        async with load.going_on():
+            await load.more(16)
+            killed.inner.kill()
+            await load.more(16)
+            await stack.enter_async_context(process(service, **there))
+            began, by_strategy = time.monotonic(), load.seen[strategy]
+
+            async def is_back() -> bool:
+                return load.seen[strategy] > by_strategy
+
+            async with asyncio.timeout(60):
+                await until(is_back)
+            took_s = time.monotonic() - began
+        await recovered(router, database, load)
+
+    assert set(load.seen) <= {strategy, "system1", "dialectic"}
+    fault(
+        f"{service} killed (SIGKILL), started again", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s"
+    )
+
+
+async def test_the_whole_group_of_a_hung_service_is_not_waited_for(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report
+) -> None:
+    port = free_port()
+    own = settings(scripted, database, tmp_path)
+    there = own | {"METACOG_ARBITER_GRPC_PORT": port, "METACOG_ARBITER_PROGRAMS": "false"}
+    async with (
+        process("arbiter", **there) as arbiter,
+        process("router", **own, METACOG_ARBITER_ADDRESS=f"127.0.0.1:{port}") as router,
+    ):
+        question = {"question": "What is 2 + 2?", "answer_type": "NUMBER", "strategy": "vote"}
+        load = Load(router.rest, {**question, "envelope": {"timeout_ms": 3000}})
+        async with load.going_on():
+            await load.more(16)
+            os.kill(arbiter.inner.pid, signal.SIGSTOP)
+            try:
+                await asyncio.sleep(8)  # the fault itself
+            finally:
+                os.kill(arbiter.inner.pid, signal.SIGCONT)
+            began, by_votes = time.monotonic(), load.seen["vote"]
+
+            async def is_back() -> bool:
+                return load.seen["vote"] > by_votes
+
+            async with asyncio.timeout(60):
+                await until(is_back)
+            took_s = time.monotonic() - began
+        await recovered(router, database, load)
+
+    assert load.slowest_s < 3.0 + 0.5 + 1.0  # the last second is the test machine's
+    fault("arbiter frozen for 8 s, requests of 3 s", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
