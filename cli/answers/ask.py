@@ -30,7 +30,8 @@ Messages = Annotated[
     typer.Option("--messages", help="JSON file with a list of messages (role, content) instead of a question."),
 ]
 Strategy = Annotated[
-    str, typer.Option("--strategy", help="system1, dialectic, arbiter or delegation; default: the router decides.")
+    str,
+    typer.Option("--strategy", help="system1, vote, dialectic, arbiter or delegation; default: the router decides."),
 ]
 Assessor = Annotated[
     str, typer.Option("--assessor", help="verbalized, probe, hybrid or draft; default: the configured one.")
@@ -52,6 +53,12 @@ def ask(  # noqa: PLR0913 - each is an option of the command
     msv: State = "",
     messages: Messages = None,
     answer_type: AnswerType = "",
+    agree: Annotated[
+        int | None, typer.Option("--agree", min=1, help="With votes: equal answers that decide; default: 2 or 3.")
+    ] = None,
+    most: Annotated[
+        int | None, typer.Option("--most", min=1, help="With votes: maximum number of votes; default: 5.")
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Maximum tokens of the answer.")] = None,
     max_generations: MaxGenerations = None,
     max_generated_tokens: MaxTokens = None,
@@ -76,6 +83,7 @@ def ask(  # noqa: PLR0913 - each is an option of the command
         assessor=assessor,
         msv=state(msv),
         answer_type=answer_type.upper(),
+        vote=given(agree=agree, most=most) or None,
         max_tokens=max_tokens,
         envelope=limits,
         seed=seed,

@@ -85,6 +85,39 @@ def test_the_same_dialectic_comes_over_grpc(suite: Suite) -> None:
     assert run.usage.completion_tokens == sum(spent.completion_tokens for spent in run.usage.stages.values())
 
 
+def test_a_vote_of_the_real_model_comes_to_the_stock_client_streamed_and_not(suite: Suite) -> None:
+    code = (
+        "import json\n"
+        "from openai import OpenAI\n"
+        'client = OpenAI(base_url="http://127.0.0.1:8080/v1", api_key="unused", timeout=200)\n'
+        'asked = {"model": "metacog/vote", "max_tokens": 48,'
+        ' "messages": [{"role": "user", "content": "Is water wet?"}],'
+        ' "extra_body": {"metacog": {"answer_type": "BOOLEAN", "fallback": False, "vote": {"most": 3}}}}\n'
+        "whole = client.chat.completions.create(**asked)\n"
+        "chunks = list(client.chat.completions.create(stream=True, **asked))\n"
+        "text = ''.join(chunk.choices[0].delta.content or '' for chunk in chunks if chunk.choices)\n"
+        "explained = [chunk.metacog for chunk in chunks if getattr(chunk, 'metacog', None)]\n"
+        "print(json.dumps([whole.metacog, whole.choices[0].message.content, explained[-1], text]))"
+    )
+
+    whole, content, streamed, text = json.loads(run_python(suite, code))
+    router = suite.url("METACOG_ROUTER_REST_PORT")
+    accounts = [
+        fetch(f"{router}/v1/runs/{explained['run_id']}")["run"]["deliberation"] for explained in (whole, streamed)
+    ]
+
+    assert (whole["strategy"], streamed["strategy"]) == ("vote", "vote")
+    assert content.strip()
+    assert text.strip()
+    for explained, account in zip((whole, streamed), accounts, strict=True):
+        assert 2 <= len(account["votes"]) <= 3
+        assert account["votes"][0]["mode"] == "DRAFT"
+        assert account["outcome"] in {"DECIDED", "UNDECIDED", "ABSTAINED"}
+        has_answer = account["outcome"] != "ABSTAINED"
+        assert (explained["confidence"] is not None) is has_answer
+        assert explained["confidence_state"] == ("PRIOR" if has_answer else None)
+
+
 def test_the_encoder_gives_vectors_to_the_stock_client(suite: Suite) -> None:
     code = (
         "from openai import OpenAI\n"

@@ -4,7 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from chassis import telemetry
 from configuration.agents import AgentConfig
 from tests.support.apis import Api, ApiError, Body, Events, RestApi, RpcApi
 from tests.support.arbiter import ARBITER, arbiter_at, sample_text
@@ -310,6 +314,23 @@ async def test_the_same_seed_asks_for_the_same_votes(api: Api, scripted: Scripte
     seeds = [body["seed"] for body in scripted.bodies]
     assert seeds[:3] == seeds[3:]
     assert len(set(seeds[:3])) == 3
+
+
+async def test_every_vote_is_a_span(api: Api, scripted: ScriptedLLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("metacog"))
+    scripted.answer = Spoken(answers("4", None, "4"))
+
+    await api.ask("Vote", question=QUESTION)
+
+    spans = [dict(span.attributes or {}) for span in exporter.get_finished_spans() if span.name == "vote"]
+    provider.shutdown()
+    assert [(one["metacog.mode"], one["metacog.model"], one["metacog.valid"]) for one in spans] == [
+        ("REASONED", scripted.model, True),
+        ("REASONED", scripted.model, False),
+        ("REASONED", scripted.model, True),
+    ]
 
 
 async def test_a_client_that_goes_away_stops_the_votes(scripted: ScriptedLLM) -> None:

@@ -1,12 +1,14 @@
 """A run as it is shown, event by event."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from cli.answers.answer_events import AnswerPrinter, ExplanationPrinter
-from cli.terminal.client import Unreachable
+from cli.terminal.client import Service, Unreachable
 from cli.terminal.output import ProgressLine
+from tests.unit.cli.running import Metacog
 
 ROUTE: dict[str, Any] = {
     "system": "SYSTEM_TWO",
@@ -182,3 +184,20 @@ def test_the_state_after_each_stage_and_the_note_stand_beside_the_answer(capsys:
     assert ("unknown" in synthesis, "budget" in synthesis, "0.100" in synthesis) == (True, True, True)
     assert "Ask a doctor." in out
     assert "importance 0.90 reaches 0.70" in out
+
+
+def test_the_options_of_a_vote_reach_the_router(metacog: Metacog, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def stream(_self: Service, path: str, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        sent.append({"path": path, **body})
+        return iter([("run_finished", run())])
+
+    monkeypatch.setattr(Service, "stream", stream)
+
+    votes = metacog("ask", "What is 2 + 2?", "--strategy", "vote", "--agree", 3, "--most", 7, "--json")
+    plain = metacog("ask", "What is 2 + 2?", "--json")
+
+    assert (votes.status, plain.status) == (0, 0)
+    assert [one.get("vote") for one in sent] == [{"agree": 3, "most": 7}, None]
+    assert sent[0]["strategy"] == "vote"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chassis.prompts import Prompt
+from chassis.telemetry import span
 from inference import Call, Spend, WorkKind
 from kernel.answers import AnswerType, extract, rules_of, without_thinking
 from kernel.conversation import Turn, chat_of_prompt, chat_of_turns
@@ -107,6 +108,19 @@ class Voters:
         Raises:
             MetacogError: When the model cannot be called.
         """
+        with span("vote") as opened:
+            answered = await self._ask(source, number)
+            opened.set_attributes(
+                {
+                    "metacog.agent": source.model,
+                    "metacog.mode": source.mode,
+                    "metacog.model": answered.model,
+                    "metacog.valid": answered.answer is not None,
+                }
+            )
+        return answered
+
+    async def _ask(self, source: VoteSource, number: int) -> Answered:
         began = time.monotonic()
         agent = self.agents[source.model]
         completion = await agent.client.complete(self._call(agent, source.mode, number), self.spend)
