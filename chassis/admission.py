@@ -129,31 +129,44 @@ class CallerShares:
         self._calls: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
+    async def place(self, within_s: float | None = None) -> AsyncIterator[None]:
         """Hold a place of the caller, once one is free.
 
+        Args:
+            within_s: Time to wait for it [s]; None: no limit.
+
         Raises:
-            Overloaded: When as many calls of the caller wait as may.
+            Overloaded: When as many calls of the caller wait as may, or none becomes free in time.
         """
         key = CALLER_KEY.get()
         free, calls = self._calls.get(key, (None, 0))
         free = free or asyncio.Semaphore(self._places)
         if calls >= self._places + self._waiting:
-            OVERLOADED.labels(self.kind).inc()
-            raise Overloaded(
-                f"{calls} {self.kind} of this API key are in flight, as many as may be;"
-                f" try again in {SHORTEST_RETRY_S} s",
-                kind=self.kind,
-                in_flight=str(calls),
-                retry_after_s=str(SHORTEST_RETRY_S),
-            )
+            raise self._overloaded(calls)
         self._calls[key] = (free, calls + 1)
+        is_held = False
         try:
-            async with free:
-                yield
+            try:
+                async with asyncio.timeout(within_s):
+                    await free.acquire()
+            except TimeoutError:
+                raise self._overloaded(calls + 1) from None
+            is_held = True
+            yield
         finally:
+            if is_held:
+                free.release()
             left = self._calls[key][1] - 1
             if left:
                 self._calls[key] = (free, left)
             else:
                 del self._calls[key]
+
+    def _overloaded(self, calls: int) -> Overloaded:
+        OVERLOADED.labels(self.kind).inc()
+        return Overloaded(
+            f"{calls} {self.kind} of this API key are in flight, as many as may be; try again in {SHORTEST_RETRY_S} s",
+            kind=self.kind,
+            in_flight=str(calls),
+            retry_after_s=str(SHORTEST_RETRY_S),
+        )

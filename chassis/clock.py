@@ -13,12 +13,14 @@ REQUEST_ENDS_AT: ContextVar[float | None] = ContextVar("request_ends_at", defaul
 
 # Time that such a call gets beyond the deadline: what was answered in time is still recorded [s].
 GRACE_S = 0.3
+# Least time of such a call [s].
+LEAST_S = 0.02
 
 
 def seconds_within_request(at_most_s: float) -> float:
     """Return the time that a call for the request may take [s, > 0]: `at_most_s`, or less before its deadline."""
     ends_at = REQUEST_ENDS_AT.get()
-    return at_most_s if ends_at is None else min(at_most_s, max(0.0, ends_at - time.monotonic()) + GRACE_S)
+    return at_most_s if ends_at is None else min(at_most_s, max(LEAST_S, ends_at + GRACE_S - time.monotonic()))
 
 
 def milliseconds_since(started_at: float) -> float:

@@ -6,8 +6,9 @@ connection whose limit was reached, or whose task was cancelled, is closed at on
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -20,12 +21,13 @@ from psycopg import AsyncConnection, OperationalError
 from psycopg.abc import RV, PQGen
 from psycopg.waiting import wait_async
 from sqlalchemy import Connection, MetaData, create_engine, pool, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
 from chassis.admission import CallerShares
-from chassis.clock import seconds_within_request
+from chassis.clock import LEAST_S, seconds_within_request
 from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
 from chassis.log import logger
 from chassis.schema.locks import LockWaits, migrate_with_locks
@@ -53,17 +55,17 @@ SERVER_LIMITS = {
     "idle_in_transaction_session_timeout": 30_000,
     "client_connection_check_interval": 1_000,
 }
-# A peer that is gone without a word, e.g. by a partition of the network, is noticed after about 15 s.
-CONNECT = {
+# A server that can no longer be reached, e.g. by a partition of the network, is noticed after about 15 s.
+KEEPALIVE = {
     "connect_timeout": 3,
     "keepalives_idle": 5,
     "keepalives_interval": 3,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
-    "options": " ".join(f"-c {name}={limit}" for name, limit in SERVER_LIMITS.items()),
 }
 
-_wait_within_s: ContextVar[float] = ContextVar("database_wait_within_s", default=CALL_WITHIN_S)
+# Until when the transaction may wait for the server [s, monotonic clock]; None: `CALL_WITHIN_S` for each wait.
+_wait_until: ContextVar[float | None] = ContextVar("database_wait_until", default=None)
 
 # Errors that using the database may raise; `database_error` returns the named error for them.
 ERRORS = (SQLAlchemyError, OSError, TimeoutError)
@@ -99,15 +101,13 @@ class Sessions:
         """Return the same sessions with another limit [s]."""
         return Sessions(self._engine, self._shares, within_s=within_s)
 
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Session]:
-        """Open a transaction, which ends with the block.
+    def begin(self) -> AbstractAsyncContextManager[Session]:
+        """Open a transaction, which ends with the block."""
+        return self._make.begin()
 
-        Raises:
-            Overloaded: When the caller has as many as it may.
-        """
-        async with self._shares.place() if self._shares else nullcontext(), self._make.begin() as session:
-            yield session
+    def share(self, within_s: float | None) -> AbstractAsyncContextManager[None]:
+        """Hold a place of the caller; entering raises `Overloaded` when none is free in time."""
+        return self._shares.place(within_s) if self._shares else nullcontext()
 
 
 _log = logger(__name__)
@@ -122,7 +122,9 @@ class BoundedConnection(AsyncConnection[Any]):
         Raises:
             OperationalError: When the limit is reached.
         """
-        limit_s = _wait_within_s.get() if timeout is None else timeout
+        until = _wait_until.get()
+        limit_s = CALL_WITHIN_S if until is None else max(LEAST_S, until - time.monotonic())
+        limit_s = limit_s if timeout is None else min(limit_s, timeout)
         try:
             async with asyncio.timeout(limit_s):
                 return await wait_async(gen, self.pgconn.socket, interval=interval)
@@ -141,9 +143,16 @@ def build_engine(url: str, *, connections: int = CONNECTIONS) -> AsyncEngine:
         url: SQLAlchemy URL of the database.
         connections: Connections at most [count, >= 1]; half of them are kept while nothing needs them.
     """
+    own = make_url(url).query.get("options", "")
+    given = [own] if isinstance(own, str) else own
+    limits = [f"-c {name}={limit}" for name, limit in SERVER_LIMITS.items()]
     return create_async_engine(
         url,
-        connect_args={**CONNECT, "async_creator_fn": BoundedConnection.connect},
+        connect_args={
+            **KEEPALIVE,
+            "options": " ".join([*limits, *given]).strip(),
+            "async_creator_fn": BoundedConnection.connect,
+        },
         hide_parameters=True,
         pool_size=(connections + 1) // 2,
         max_overflow=connections // 2,
@@ -182,16 +191,23 @@ async def transaction(sessions: Sessions) -> AsyncIterator[Session]:
         StatementRejected: When PostgreSQL will never accept a statement.
     """
     limit_s = None if sessions.within_s is None else seconds_within_request(sessions.within_s)
-    token = _wait_within_s.set(limit_s or CALL_WITHIN_S)
+    async with sessions.share(limit_s), _waiting(limit_s), sessions.begin() as session:
+        yield session
+
+
+@asynccontextmanager
+async def _waiting(limit_s: float | None) -> AsyncIterator[None]:
+    """Bound all waits for the server together, also those that SQLAlchemy finishes whatever is cancelled: a COMMIT."""
+    token = _wait_until.set(None if limit_s is None else time.monotonic() + limit_s)
     try:
-        async with asyncio.timeout(limit_s), sessions.begin() as session:
-            yield session
+        async with asyncio.timeout(limit_s):
+            yield
     except TimeoutError as error:
         raise DatabaseUnavailable(f"the database does not answer within {limit_s:.3g} s") from error
     except ERRORS as error:
         raise database_error(error) from error
     finally:
-        _wait_within_s.reset(token)
+        _wait_until.reset(token)
 
 
 class StatementRejected(MetacogError):
@@ -260,7 +276,7 @@ def run_migrations(metadata: MetaData, waits: LockWaits = LockWaits()) -> None: 
         ConfigurationInvalid: When another build migrated the schema, and this one does not work with it.
     """
     url = context.config.attributes["url"]
-    engine = create_engine(url, poolclass=pool.NullPool, connect_args={"connect_timeout": 3})
+    engine = create_engine(url, poolclass=pool.NullPool, connect_args=KEEPALIVE)
     migrate_with_locks(engine, metadata.schema or "public", lambda connection: _run(connection, metadata), waits)
 
 

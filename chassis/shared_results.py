@@ -4,7 +4,10 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Generic, TypeVar
+
+from kernel.errors import Overloaded
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -13,7 +16,7 @@ V = TypeVar("V")
 class SharedResults(Generic[K, V]):
     """Results are shared by those who ask at the same time, and kept for a multiple of the time that they took.
 
-    So what is cheap is hardly ever stale, and what is dear takes no more than its share of the process's time.
+    So what is quick is hardly ever old, and what takes long takes no more than a share of the process's time.
 
     Args:
         factor: How many times as long as it took a result is kept [>= 0].
@@ -38,11 +41,22 @@ class SharedResults(Generic[K, V]):
         if kept is not None and self._clock() < kept[0]:
             return kept[1]
         running = self._running.get(key)
+        is_own = running is None
         if running is None:
             running = asyncio.create_task(self._compute(key, compute))
             self._running[key] = running
-            running.add_done_callback(lambda _: self._running.pop(key))
-        return await asyncio.shield(running)  # others may wait for it when this caller no longer does
+            running.add_done_callback(partial(self._end, key))
+        try:
+            return await asyncio.shield(running)  # others may wait for it when this caller no longer does
+        except Overloaded:  # by the share of the caller who began it
+            if is_own:
+                raise
+            return await compute()
+
+    def _end(self, key: K, ended: "asyncio.Task[V]") -> None:
+        del self._running[key]
+        if not ended.cancelled():
+            ended.exception()  # those who still wait for it raise it
 
     async def _compute(self, key: K, compute: Callable[[], Awaitable[V]]) -> V:
         began = self._clock()

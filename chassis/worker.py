@@ -23,6 +23,9 @@ FAILURES = Counter(
     "metacog_worker_failures_total", "Failures of background workers, each followed by a restart.", ["worker"]
 )
 
+# Time that cancelled work gets to end: a COMMIT, for one, is finished first [s].
+CANCELLED_WITHIN_S = 3.0
+
 Work = Callable[[asyncio.Event], Awaitable[None]]
 
 _log = logger(__name__)
@@ -98,7 +101,9 @@ class BackgroundWorker:
             return
         await asyncio.wait({self._task}, timeout=within_s)
         self._task.cancel()
-        await asyncio.wait({self._task})
+        _, hanging = await asyncio.wait({self._task}, timeout=CANCELLED_WITHIN_S)
+        if hanging:
+            _log.error("a background worker does not end", worker=self.name)
 
     async def _run(self) -> None:
         while not self._stop.is_set():

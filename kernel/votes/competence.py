@@ -10,6 +10,8 @@ from kernel.votes.votes import VoteMode, VoteSource
 
 # Weight of the share of all sources, in votes [count].
 PSEUDO_VOTES = 10
+# Sources whose competence is used [count].
+MOST_SOURCES = 256
 
 
 @value
@@ -32,7 +34,9 @@ class SourceRecord:
 
 
 def recorded_competences(records: Sequence[SourceRecord]) -> tuple[VoteSource, ...]:
-    """Return each source with its competence [0..1], in the order given; sources without a vote are left out.
+    """Return each source with its competence [0..1], those with most votes first, at most `MOST_SOURCES`.
+
+    Sources without a vote are left out.
 
     Source:
         SPEC 5.2: (r + 10 p) / (n + 10), with p the share right of all sources.
@@ -50,6 +54,6 @@ def recorded_competences(records: Sequence[SourceRecord]) -> tuple[VoteSource, .
             mode=one.mode,
             competence=round((one.right + PSEUDO_VOTES * right / votes) / (one.votes + PSEUDO_VOTES), 9),
         )
-        for one in records
+        for one in sorted(records, key=lambda one: -one.votes)[:MOST_SOURCES]
         if one.votes
     )

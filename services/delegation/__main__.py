@@ -31,6 +31,7 @@ async def main() -> None:
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     parts = Parts(
         engine=db.build_engine(suite.database_url),
+        reading=db.build_engine(suite.database_url, connections=db.CONNECTIONS // 2),
         model_clients=BackendModelClients(await default_backend(suite), build_backend, suite.prices),
         embeddings=embeddings,
         agents=agents.current,

@@ -58,7 +58,8 @@ class Parts:
     """The service is composed of these parts and its settings.
 
     Attributes:
-        engine: The database.
+        engine: The database, for tasks and background work.
+        reading: The same, for what callers look at.
         model_clients: Model clients of the agents.
         embeddings: Client of the sentence encoder.
         agents: The configured agents.
@@ -69,6 +70,7 @@ class Parts:
     """
 
     engine: AsyncEngine
+    reading: AsyncEngine
     model_clients: BackendModelClients
     embeddings: Embeddings
     agents: Callable[[], Sequence[AgentConfig]]
@@ -100,16 +102,14 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     _check_judge(settings.judge_agent, parts.agents())
     defaults = task_defaults(settings, parts.dimensions)
     # What callers look at takes no connection from tasks, whose number has a limit of its own.
-    records, reads = (
-        db.build_sessions(parts.engine, within_s=db.RECORD_WITHIN_S),
-        db.build_sessions(parts.engine, per_caller=db.CONNECTIONS // 2),
-    )
+    reads = db.build_sessions(parts.reading, per_caller=db.CONNECTIONS // 4)
+    records = db.build_sessions(parts.engine)
     requests = AdmissionLimit("requests", settings.max_in_flight)
     profiles = PostgresProfiles(records, settings.learning_rate)
     drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)
-    tasks = PostgresTasks(records, drift)
+    tasks = PostgresTasks(records.within(db.RECORD_WITHIN_S), drift)
     recalibrator = Recalibrator(
-        PostgresMonitoring(records),
+        PostgresMonitoring(records.within(db.BACKGROUND_WITHIN_S)),
         min_ratings=settings.recalibration_minimum,
         interval_s=parts.recalibration_interval_s,
     )
@@ -150,7 +150,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     use_cases = DelegationUseCases(
         process=requests.bounding_events(partial(process, context=process_context)),
         self_assess=requests.bounding(partial(self_assess, context=self_assess_context)),
-        submit_feedback=partial(submit_feedback, tasks=tasks, on_label=recalibrator.on_label),
+        submit_feedback=partial(submit_feedback, tasks=PostgresTasks(reads, drift), on_label=recalibrator.on_label),
         profiles=Profiles(
             store=PostgresProfiles(reads, settings.learning_rate),
             agents=parts.agents,
@@ -176,7 +176,12 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         health=health,
         start=recalibrator.start,
         close=partial(
-            closing, recalibrator.close, parts.model_clients.close, parts.embeddings.close, parts.engine.dispose
+            closing,
+            recalibrator.close,
+            parts.model_clients.close,
+            parts.embeddings.close,
+            parts.engine.dispose,
+            parts.reading.dispose,
         ),
         use_cases=use_cases,
         recalibrator=recalibrator,

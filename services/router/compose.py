@@ -67,7 +67,7 @@ from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, Outb
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
-from services.router.service.runs.journal import RETRY_S, Journal, RunStore
+from services.router.service.runs.journal import RETRY_S, WRITE_WITHIN_S, Journal, RunStore
 from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents
 from services.router.service.runs.retention import EVERY_S, OldRunStore, Retention
@@ -149,11 +149,11 @@ def postgres_database(url: str) -> RouterDatabase:
     records = db.build_sessions(recording)
     return RouterDatabase(
         runs=PostgresRuns(reads),
-        journal=PostgresRuns(records),
+        journal=PostgresRuns(records.within(WRITE_WITHIN_S)),
         old_runs=PostgresOldRuns(records),
-        feedback=PostgresFeedback(records),
+        feedback=PostgresFeedback(db.build_sessions(recording, per_caller=RECORDING_CONNECTIONS // 2)),
         outbox=PostgresOutbox(records),
-        knowledge=PostgresKnowledge(reads),
+        knowledge=PostgresKnowledge(reads, answering=db.build_sessions(reading)),
         calibration=PostgresCalibration(reads),
         labels=PostgresCalibration(records.within(db.BACKGROUND_WITHIN_S)),
         activations=PostgresActivations(reads).seen,
@@ -283,7 +283,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         answer_tokens=settings.answer_max_tokens,
         models=[model_clients.assessor()],
         recorder=records.journal,
-        idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent),
+        idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent, records.journal.is_behind),
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
         recalibrated=calibrator,
         now=parts.now,

@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser
 
 from chassis import database as db
+from kernel.arbitration.modes import SolvingStop
 from tests.support.arbiter import arbiter_at
 from tests.support.assigner import assigner_at
 from tests.support.browser import PHONE, Tab, chromium, tab_of
@@ -35,7 +36,7 @@ async def stack(encoder_url: str) -> AsyncIterator[Stack]:
             db.migrate(f"services.{service}", database.url)
         async with (
             assigner_at(llm) as assigner,
-            arbiter_at(llm, encoder=encoder_url) as arbiter,
+            arbiter_at(llm, encoder=encoder_url, solving_stop=SolvingStop.NONE) as arbiter,
             delegation_at(llm, database.url, encoder_url=encoder_url) as delegation,
             router_at(
                 llm,

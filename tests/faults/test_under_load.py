@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -17,12 +18,46 @@ import pytest
 
 from chassis import database as db
 from tests.faults.conftest import Report
+from tests.support.models.encoder import EncoderProcess
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Database, Process, cast, free_port, process, until
 
 CLIENTS = 8
 # Answers that are awaited before a fault, and after it [count].
 ENOUGH = 40
+
+# Every insert fails as it does when there is no space left.
+FULL = """
+CREATE OR REPLACE FUNCTION router.fail_as_full() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
+CREATE TRIGGER full_disk BEFORE INSERT ON router.runs EXECUTE FUNCTION router.fail_as_full();
+"""
+
+# An inference server as a process of its own, which can be killed.
+SERVER = """
+import json
+import sys
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
+
+app = FastAPI()
+
+@app.get("/v1/models")
+async def models():
+    return {"object": "list", "data": [{"id": "small", "object": "model", "max_model_len": 4096}]}
+
+@app.post("/v1/chat/completions")
+async def chat(body: dict):
+    usage = {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6}
+    choice = {"index": 0, "delta": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+    head = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "small"}
+    chunks = [{**head, "choices": [choice]}, {**head, "choices": [], "usage": usage}]
+    lines = [f"data: {json.dumps(chunk)}\\n\\n" for chunk in chunks]
+    return PlainTextResponse("".join(lines) + "data: [DONE]\\n\\n", media_type="text/event-stream")
+
+uvicorn.run(app, port=int(sys.argv[1]), log_level="error")
+"""
 
 pytestmark = pytest.mark.hard
 
@@ -201,6 +236,28 @@ async def test_a_table_that_is_locked_for_sixty_seconds(
     fault("table of runs locked for 60 s", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
 
 
+async def test_a_database_whose_disk_is_full(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report
+) -> None:
+    url = database.url.replace("+psycopg", "")
+    async with (
+        process("router", **settings(scripted, database, tmp_path)) as router,
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as owner,
+    ):
+        load = Load(router.rest, {"question": "Is it so?", "strategy": "system1"})
+        async with load.going_on():
+            await load.more()
+            await owner.execute(FULL)
+            await load.more(200)
+            await owner.execute("DROP TRIGGER full_disk ON router.runs")
+        took_s = await recovered(router, database, load)
+
+    assert set(load.seen) == {"system1"}
+    fault(
+        "PostgreSQL's disk full (its error 53100)", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s"
+    )
+
+
 @pytest.mark.parametrize("journal", ["fast", "durable"])
 async def test_a_router_that_is_killed(
     scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report, journal: str
@@ -308,3 +365,80 @@ async def test_the_whole_group_of_a_hung_service_is_not_waited_for(
 
     assert load.slowest_s < 3.0 + 0.5 + 1.0  # the last second is the test machine's
     fault("arbiter frozen for 8 s, requests of 3 s", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
+
+
+@asynccontextmanager
+async def inference_server(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The small server on `port`, once it answers."""
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVER, str(port))
+
+    async def answers() -> bool:
+        try:
+            async with httpx.AsyncClient() as client:
+                return (await client.get(f"http://127.0.0.1:{port}/v1/models")).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    try:
+        await until(answers)
+        yield server
+    finally:
+        if server.returncode is None:
+            server.kill()
+        await server.wait()
+
+
+async def test_an_inference_server_that_is_killed_and_started_again(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report
+) -> None:
+    port = free_port()
+    own = settings(scripted, database, tmp_path) | {"METACOG_INFERENCE_URL": f"http://127.0.0.1:{port}/v1"}
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(inference_server(port))
+        router = await stack.enter_async_context(process("router", **own))
+        load = Load(router.rest, {"question": "Is it so?", "strategy": "system1"})
+        async with load.going_on():
+            await load.more()
+            server.kill()
+            await asyncio.sleep(5)  # the fault itself
+            await stack.enter_async_context(inference_server(port))
+            began, before = time.monotonic(), len(load.answered)
+
+            async def is_back() -> bool:
+                return len(load.answered) > before
+
+            async with asyncio.timeout(60):
+                await until(is_back)
+            took_s = time.monotonic() - began
+        await recovered(router, database, load)
+
+    assert set(load.seen) == {"system1", "BACKEND_UNAVAILABLE"}
+    fault(
+        "inference server killed (SIGKILL), started after 5 s",
+        load.told(),
+        kept(load, await stored(database)),
+        f"{took_s:.1f} s",
+    )
+
+
+async def test_an_encoder_that_is_killed_and_started_again(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report
+) -> None:
+    encoder = EncoderProcess()
+    try:
+        await asyncio.to_thread(encoder.start)
+        own = settings(scripted, database, tmp_path, METACOG_ENCODER_URL=encoder.url)
+        async with process("router", **own) as router:
+            load = Load(router.rest, {"question": "Is it so?"})
+            async with load.going_on():
+                await load.more()
+                encoder.kill()
+                await load.more()
+                await asyncio.to_thread(encoder.start)
+                await load.more()
+            took_s = await recovered(router, database, load)
+    finally:
+        encoder.kill()
+
+    assert not [name for name in load.seen if name.isupper()]
+    fault("encoder killed (SIGKILL), started again", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")

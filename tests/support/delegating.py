@@ -94,6 +94,7 @@ async def delegation_at(
     """Run a delegation service on `llm`; without an encoder only a model can classify tasks."""
     parts = Parts(
         engine=db.build_engine(database),
+        reading=db.build_engine(database, connections=db.CONNECTIONS // 2),
         model_clients=model_clients_of(llm, prices),
         embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),
         agents=lambda: agents,

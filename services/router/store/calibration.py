@@ -280,6 +280,7 @@ class PostgresCalibration:
         return [
             SourceRecord(agent=agent or "", mode=VoteMode(mode), votes=votes, right=right)
             for agent, mode, votes, right in rows
+            if mode in VoteMode.__members__  # a newer version may know more
         ]
 
     async def progress(self) -> Sequence[Progress]:

@@ -46,10 +46,17 @@ ROWS_AT_ONCE = 500
 
 
 class PostgresKnowledge:
-    """This store keeps documents, their chunks and experience in the router's schema."""
+    """This store keeps documents, their chunks and experience in the router's schema.
 
-    def __init__(self, sessions: Sessions) -> None:
+    Args:
+        sessions: Where transactions are opened.
+        answering: The same for what questions are compared with while they are answered; None: the former. A caller
+            who searches much takes nothing from it.
+    """
+
+    def __init__(self, sessions: Sessions, *, answering: Sessions | None = None) -> None:
         self._sessions = sessions
+        self._answering = answering or sessions
         self._spaces: dict[tuple[str, int], VectorSpace] = {}
 
     async def stored(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
@@ -173,7 +180,7 @@ class PostgresKnowledge:
             DatabaseUnavailable: When the database is away.
         """
         parameters = {f"query{number}": vector_text(row) for number, row in enumerate(query.vectors)}
-        async with transaction(self._sessions) as session:
+        async with transaction(self._answering) as session:
             space = await self._space(session, query.encoder)
             if space is None:
                 return dict.fromkeys(SOURCES)
@@ -190,7 +197,7 @@ class PostgresKnowledge:
         """
         own = [ExperienceRow.key_name == key_name] if key_name else []
         used = union(select(DocumentRow.encoder_id), select(ExperienceRow.encoder_id).where(*own))
-        async with transaction(self._sessions) as session:
+        async with transaction(self._answering) as session:
             names = await session.scalars(select(EncoderRow.name).where(EncoderRow.encoder_id.in_(used)).distinct())
             return sorted(names)
 

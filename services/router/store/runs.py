@@ -30,6 +30,7 @@ from chassis.database import BACKGROUND_WITHIN_S, Sessions, StatementRejected, t
 from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.stored import from_stored, readable
 from services.router.errors import RunNotFound
+from services.router.service.answering.idempotency import LOOKUP_WITHIN_S
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
 from services.router.store.tables import RouterTable
@@ -132,7 +133,7 @@ class PostgresRuns:
             DatabaseUnavailable: When the database is away.
         """
         query = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == without_nul(request_id))
-        async with transaction(self._sessions) as session:
+        async with transaction(self._sessions.within(LOOKUP_WITHIN_S)) as session:
             row = (await session.scalars(query)).first()
         return None if row is None else from_stored(row.document, Run, record="run", record_id=row.run_id)
 

@@ -21,6 +21,7 @@ from sandbox.mathematics import InProcessCalculator, Job, LimitedMathematics, To
 from tests.support.apis import ApiError, Body, Events, RpcApi
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, sample_text, stage_of
 from tests.support.models.scripted_llm import LLAMACPP, MINIMAL, ErrorReply, Hangup, ScriptedChoice, ScriptedLLM, Stall
+from tests.support.stack import until
 
 QUESTION = "What is 2 + 2?"
 # Solver one: 4 x 4, 1 x 5. Solver two: 1 x 4, 3 x 5, one invalid.
@@ -948,9 +949,14 @@ async def test_readiness_needs_the_model(scripted: ScriptedLLM) -> None:
     async with rest_at(scripted) as client:
         ready = await client.get("/readyz")
         scripted.ready = False
-        loading = await client.get("/readyz")
 
-    assert (ready.status_code, loading.status_code) == (200, 503)
+        async def is_loading() -> bool:
+            return (await client.get("/readyz")).status_code == 503
+
+        async with asyncio.timeout(10):  # readiness is checked once a second at most
+            await until(is_loading)
+
+    assert ready.status_code == 200
 
 
 async def test_metrics_report_entropy_savings_and_tokens(scripted: ScriptedLLM) -> None:

@@ -240,4 +240,5 @@ async def test_labels_record_how_often_each_source_was_right(router: RunningRout
     await until(is_recorded)
     scripted.answer = Voters("It is 7.", "7")
     account = (await rest.ask("Answer", **REQUEST))["run"]["deliberation"]
-    assert account["groups"][0]["log_odds"] != 0
+    odds = {str(one.mode): one.log_odds for one in router.calibrator.votes.competences}
+    assert account["groups"][0]["log_odds"] == pytest.approx(odds["DRAFT"] + odds["REASONED"], abs=1e-6)

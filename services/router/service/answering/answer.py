@@ -319,6 +319,7 @@ async def _run_events(
     except MetacogError as error:
         error.metadata.setdefault("run_id", run.run_id)
         run.record_failure(error)
+        await context.recorder.settle()
         raise
     except (asyncio.CancelledError, GeneratorExit):
         run.record_failure(ClientGone("the client went away"))

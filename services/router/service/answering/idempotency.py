@@ -43,11 +43,15 @@ class IdempotentAnswers:
     Args:
         find: Looks a recorded run up by key name and request identifier.
         recent: Looks a run up that is not recorded yet.
+        is_behind: Returns whether runs of this process may be neither recorded nor among the recent ones.
     """
 
-    def __init__(self, find: Find, recent: Callable[[str, str], Run | None]) -> None:
+    def __init__(
+        self, find: Find, recent: Callable[[str, str], Run | None], is_behind: Callable[[], bool] = lambda: False
+    ) -> None:
         self._find = find
         self._recent = recent
+        self._is_behind = is_behind
         self._requests = LocalRequests(self._answered)
         # Requests in progress of which it is not known whether they were answered before.
         self._unknown: set[tuple[str, str]] = set()
@@ -86,7 +90,10 @@ class IdempotentAnswers:
             return held
         try:
             async with asyncio.timeout(LOOKUP_WITHIN_S):
-                return await self._find(key_name, request_id)
+                found = await self._find(key_name, request_id)
+            if found is not None or not self._is_behind():
+                return found
+            problem = "runs wait on disk"
         except TimeoutError:
             problem = f"no answer within {LOOKUP_WITHIN_S:g} s"
         except DatabaseUnavailable as error:

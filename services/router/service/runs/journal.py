@@ -16,6 +16,7 @@ from typing import Protocol
 
 import orjson
 
+from chassis.clock import seconds_within_request
 from chassis.errors import DatabaseUnavailable
 from chassis.json_text import dumps
 from chassis.log import logger
@@ -39,6 +40,7 @@ SETTLE_WITHIN_S = 2.0
 LATE_S = 1.0
 # Time in which the queue is written to the store when the process ends [s]; what is left then goes to disk.
 CLOSE_WITHIN_S = 5.0
+FULL = "the spool is full"
 
 
 _log = logger(__name__)
@@ -142,7 +144,7 @@ class Journal:
         if not self._durable:
             return
         recorded = self._recorded
-        if not await self._wait_until(lambda: self._dequeued >= recorded, SETTLE_WITHIN_S):
+        if not await self._wait_until(lambda: self._dequeued >= recorded, seconds_within_request(SETTLE_WITHIN_S)):
             JOURNAL_UNSETTLED.inc()
 
     def recent(self, key_name: str, request_id: str) -> Run | None:
@@ -168,13 +170,19 @@ class Journal:
         """
         await self._writer.check()
         await self._returner.check()
-        age_s, spooled, problem = self._age_s(), self._spooled_bytes(), self._problem
-        is_written_back_late = not self._durable or time.monotonic() - self._written_back_at > LATE_S
+        age_s = self._age_s()
         found = [f"the oldest run in memory has waited for {age_s:.1f} s"] if age_s > LATE_S else []
-        if problem or (spooled and is_written_back_late):
-            found += [f"{spooled} bytes of runs wait on disk", problem or "being written back"]
+        if self.is_behind():
+            found += [f"{self._spooled_bytes()} bytes of runs wait on disk", self._problem or "being written back"]
         if found:
             raise DatabaseUnavailable("; ".join(found))
+
+    def is_behind(self) -> bool:
+        """Return whether runs wait on disk for longer than they should, so that the store does not know them all."""
+        if self._problem:
+            return True
+        is_late = not self._durable or time.monotonic() - self._written_back_at > LATE_S
+        return bool(self._spooled_bytes()) and is_late
 
     async def close(self, *, within_s: float = CLOSE_WITHIN_S) -> None:
         """Write the queue to the store, or to disk where the store is away or slow, and stop.
@@ -214,12 +222,14 @@ class Journal:
     def _overflow(self) -> None:
         """Move the queue to disk at once; where that fails, drop its oldest runs, or all at the end."""
         documents, self._queue = self._queue, []
+        problem = FULL
         try:
-            self._count_lost(self._spool.put(documents))
+            left = self._spool.put(documents)
         except OSError as error:
-            left = 0 if self._closing.is_set() else self._max_queue
-            self._queue = documents[len(documents) - left :]
-            self._count_lost(len(documents) - len(self._queue), str(error))
+            left, problem = documents, str(error)
+        kept = 0 if self._closing.is_set() else self._max_queue
+        self._queue = left[max(0, len(left) - kept) :] if kept else []
+        self._count_lost(len(left) - len(self._queue), problem)
         self._on_disk.set()
         self._count_dequeued(len(documents) - len(self._queue))
 
@@ -282,6 +292,8 @@ class Journal:
         else:
             self._count_dequeued(len(batch))
             self._store_problem = ""
+            if not self._spooled_bytes():
+                self._disk_problem = ""
 
     async def _spool_all(self, batch: list[bytes], problem: str) -> None:
         """Put the batch and the queue on disk, or back into the queue for a while where even that fails."""
@@ -306,20 +318,22 @@ class Journal:
         """Put the queue on disk; where that fails or is cut short it stays in memory too.
 
         Raises:
-            OSError: When the disk fails.
+            OSError: When the disk fails, or the file has no room for all.
         """
         batch, self._queue = self._queue, []
         if not batch:
             return
         try:
-            lost = await asyncio.to_thread(self._spool.put, batch)
+            left = await asyncio.to_thread(self._spool.put, batch)
         except BaseException:
             self._queue = batch + self._queue
             raise
-        self._count_lost(lost)
         JOURNAL_SPOOLED.set(self._spooled_bytes())
         self._on_disk.set()
-        self._count_dequeued(len(batch))
+        self._queue = left + self._queue
+        self._count_dequeued(len(batch) - len(left))
+        if left:
+            raise OSError(FULL)
 
     async def _store_documents(self, documents: Sequence[bytes], torn: Sequence[bytes] = ()) -> None:
         """Write to the store; documents that it will never accept are set aside in a file of their own, and logged."""
@@ -345,6 +359,7 @@ class Journal:
             self._written_back_at = time.monotonic()
             self._disk_problem = ""
             await self._on_disk.wait()
+            self._written_back_at = time.monotonic()
         self._on_disk.clear()
         await wait_within(self._closing, max(0.0, self._retry_at - time.monotonic()))
         if self._closing.is_set():
@@ -391,7 +406,7 @@ class Journal:
         except OSError:
             return 0
 
-    def _count_lost(self, count: int, problem: str = "the spool is full") -> None:
+    def _count_lost(self, count: int, problem: str) -> None:
         if count:
             JOURNAL_LOST.inc(count)
             _log.error("runs were lost", count=count, problem=problem)

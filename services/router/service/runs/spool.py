@@ -31,24 +31,24 @@ class Spool:
         """Return the size of what waits [bytes, >= 0]."""
         return max(0, self._length() - self._dropped)
 
-    def put(self, documents: Sequence[bytes]) -> int:
-        """Append `documents`, and return how many had no room.
+    def put(self, documents: Sequence[bytes]) -> list[bytes]:
+        """Append `documents`, and return those that had no room.
 
         Each append begins a line of its own, so that a line which an earlier one left torn spoils no other.
         """
-        lost = 0
+        left: list[bytes] = []
         with self._lock, _private(self.path) as file:
             room = self._max_bytes - self._length() - 1
             file.write(b"\n")
             for document in documents:
                 if len(document) + 1 > room:
-                    lost += 1
+                    left.append(document)
                     continue
                 file.write(document + b"\n")
                 room -= len(document) + 1
             file.flush()
             os.fsync(file.fileno())
-        return lost
+        return left
 
     def read(self, most: int = CHUNK) -> list[bytes]:
         """Return the first lines that wait, with their line ends: about `most` bytes of them, one at least."""

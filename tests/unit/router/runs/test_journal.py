@@ -225,6 +225,30 @@ async def test_a_store_that_hangs_does_not_keep_a_run_in_memory_alone(tmp_path: 
     assert [orjson.loads(line)["run_id"] for line in spool.read_bytes().split()] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("durable", [False, True])
+async def test_a_full_spool_loses_no_run_while_the_store_is_healthy(tmp_path: Path, durable: bool) -> None:
+    before, store, path = lost(), FakeStore(), tmp_path / "runs.jsonl"
+    store.away = True
+    journal = Journal(store, path, max_spool_bytes=2000, retry_s=0.01, durable=durable)
+    journal.start()
+    names = [str(number) for number in range(20)]
+    for name in names:
+        journal.record(run(name))
+    await until(lambda: path.exists() and path.stat().st_size > 1000)
+
+    store.away = False
+    for name in ("x", "y"):
+        journal.record(run(name))
+
+    assert await journal.flush(10)
+    assert sorted(store.stored) == sorted([*names, "x", "y"])
+    assert lost() == before
+    async with asyncio.timeout(10):
+        while not await is_healthy(journal):  # noqa: ASYNC110 - readiness is asked for, and has no event
+            await asyncio.sleep(0.001)
+    await journal.close()
+
+
 async def test_readiness_reports_a_run_that_waits_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.router.service.runs.journal.LATE_S", 0.01)
     store = FakeStore()
@@ -287,7 +311,7 @@ def test_a_spool_takes_no_more_than_its_bound_and_is_for_this_user_alone(tmp_pat
 
     too_many = spool.put([b"12345", b"67890", b"x"])
 
-    assert (too_many, spool.size()) == (1, 9)
+    assert (too_many, spool.size()) == ([b"67890"], 9)
     assert spool.path.stat().st_mode & 0o077 == 0
 
 
@@ -306,13 +330,13 @@ def test_a_spool_is_read_line_by_line_and_forgets_what_is_dropped(tmp_path: Path
 
 def test_a_spool_has_room_again_once_half_of_it_is_dropped(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", max_bytes=20)
-    assert spool.put([b"1234567890", b"x"]) == 0
-    assert spool.put([b"abcdefgh"]) == 1
+    assert spool.put([b"1234567890", b"x"]) == []
+    assert spool.put([b"abcdefgh"]) == [b"abcdefgh"]
 
     spool.drop(12)
 
     assert spool.path.read_bytes().split() == [b"x"]
-    assert spool.put([b"abcdefgh"]) == 0
+    assert spool.put([b"abcdefgh"]) == []
 
 
 async def test_all_that_waits_goes_to_disk_at_once_while_the_store_is_away(tmp_path: Path) -> None:
