@@ -6,6 +6,7 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from tests.browser.conftest import Stack
+from tests.support.arbiter import arbiter_at
 from tests.support.assigner import assigner_at
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import ANSWERS, ModelReplies, console_at
@@ -149,6 +150,32 @@ async def test_stop_cancels_the_run_and_its_model_calls(tab: Tab, stack: Stack) 
     await stack.llm.until(lambda llm: llm.in_flight == 0)
 
     assert stack.llm.disconnects > gone
+
+
+async def test_a_vote_shows_every_source_and_fits_a_phone(
+    browser: Browser, scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = ModelReplies(texts={**ANSWERS, "system1": "It is 5."}, solves=("4",))
+    async with (
+        arbiter_at(scripted, programs=False) as arbiter,
+        router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+        console_at(router.rest, f"http://{NO_SERVER}") as console,
+        tab_of(browser, console.url) as tab,
+    ):
+        await tab.ask("What is 2 + 2?", "vote")
+        answer = await tab.answered()
+        await tab.shoot("ask-vote-light")
+
+        assert answer.endswith("Final Answer: 4")
+        assert "2 of 3 valid votes agree" in await tab.text(".votes .headline")
+        rows = [row.rsplit(" ", 1)[0] for row in await tab.texts(".votes tbody tr")]
+        assert rows == ["1 scripted draft 5 leads", "2 scripted reasoned 4", "3 scripted reasoned 4 leads"]
+        assert "prior" in await tab.text(".answer .facts")
+        await tab.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+        await tab.page.emulate_media(color_scheme="dark")
+        await tab.shoot("ask-vote-phone-dark")
+        assert await tab.width_over() <= 0
+        assert (tab.errors, tab.outside) == ([], [])
 
 
 async def test_the_arbitration_shows_both_distributions(tab: Tab) -> None:
