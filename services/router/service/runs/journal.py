@@ -95,7 +95,7 @@ class Journal:
         self._redact = redact
         self._queue: list[bytes] = []
         self._wake = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._write_now = asyncio.Event()
         self._on_disk = asyncio.Event()
         self._closing = asyncio.Event()
         self._recent: OrderedDict[tuple[str, str], Run] = OrderedDict()
@@ -109,14 +109,14 @@ class Journal:
         self._disk_problem = ""
         self._retry_at = 0.0
         self._lines_at_once = BATCH
-        self._writer = BackgroundWorker("journal", self._write_round, first_pause_s=0.05)
-        self._returner = BackgroundWorker("journal-disk", self._write_back_round, first_pause_s=0.05)
+        self._write_worker = BackgroundWorker("journal", self._write_round, first_pause_s=0.05)
+        self._write_back_worker = BackgroundWorker("journal-disk", self._write_back_round, first_pause_s=0.05)
 
     def start(self) -> None:
         """Begin to write, first what an earlier process left on disk."""
         self._spool.path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer.start()
-        self._returner.start()
+        self._write_worker.start()
+        self._write_back_worker.start()
 
     def record(self, run: Run) -> None:
         """Queue `run`; never waits."""
@@ -132,7 +132,7 @@ class Journal:
         if len(self._queue) > self._max_queue:
             self._overflow()
         if len(self._queue) >= BATCH:
-            self._hurry.set()
+            self._write_now.set()
         JOURNAL_QUEUED.set(len(self._queue))
         self._wake.set()
 
@@ -158,7 +158,7 @@ class Journal:
             timeout_s: Time to wait at most [s].
         """
         recorded = self._recorded
-        self._hurry.set()
+        self._write_now.set()
         return await self._wait_until(lambda: self._dequeued >= recorded and not self._spooled_bytes(), timeout_s)
 
     async def check(self) -> None:
@@ -168,8 +168,8 @@ class Journal:
             WorkerFailing: While a worker fails, or before `start`.
             DatabaseUnavailable: While runs wait on disk, or have waited in memory for longer than `LATE_S`.
         """
-        await self._writer.check()
-        await self._returner.check()
+        await self._write_worker.check()
+        await self._write_back_worker.check()
         age_s = self._age_s()
         found = [f"the oldest run in memory has waited for {age_s:.1f} s"] if age_s > LATE_S else []
         if self.is_behind():
@@ -192,12 +192,12 @@ class Journal:
         """
         if not self._closing.is_set():
             self._closing.set()
-            for event in (self._hurry, self._wake, self._on_disk):
+            for event in (self._write_now, self._wake, self._on_disk):
                 event.set()
             await self._wait_until(lambda: self._dequeued >= self._recorded, within_s)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._writer.close(within_s=within_s))
-                group.create_task(self._returner.close(within_s=within_s))
+                group.create_task(self._write_worker.close(within_s=within_s))
+                group.create_task(self._write_back_worker.close(within_s=within_s))
         if self._queue:
             self._overflow()
 
@@ -257,8 +257,8 @@ class Journal:
             if not self._queue:
                 return
         if len(self._queue) < BATCH and not self._durable:
-            await wait_within(self._hurry, GATHER_S)
-        self._hurry.clear()
+            await wait_within(self._write_now, GATHER_S)
+        self._write_now.clear()
         if self._durable or self._store_problem or (self._spooled_bytes() and not self._disk_problem):
             try:
                 await self._spool_queue()
