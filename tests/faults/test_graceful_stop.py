@@ -1,4 +1,4 @@
-"""A service that is told to stop is unready first, and closes its ports later."""
+"""A service that gets SIGTERM is unready first, and closes its ports later."""
 
 import asyncio
 import socket

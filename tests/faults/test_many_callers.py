@@ -1,4 +1,4 @@
-"""A caller who asks for much is told when to retry, and takes nothing from the others."""
+"""A caller with many requests at once gets a time to retry, and takes nothing from the others."""
 
 import asyncio
 from collections import Counter

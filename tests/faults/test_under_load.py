@@ -138,8 +138,8 @@ class Load:
                 self.seen[reply.json()["reason"]] += 1
                 await asyncio.sleep(0.05)
 
-    def told(self) -> str:
-        """What clients saw, for the table."""
+    def summary(self) -> str:
+        """Return what clients saw, for the table."""
         counts = ", ".join(f"{name} {count}" for name, count in self.seen.most_common())
         return f"{counts}; slowest {self.slowest_s:.1f} s"
 
@@ -192,7 +192,7 @@ async def test_a_database_that_is_frozen_for_ten_seconds(
         took_s = await recovered(router, database, load)
 
     assert set(load.seen) == {"system1"}
-    fault("PostgreSQL frozen for 10 s (SIGSTOP)", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
+    fault("PostgreSQL frozen for 10 s (SIGSTOP)", load.summary(), kept(load, await stored(database)), f"{took_s:.1f} s")
 
 
 async def test_a_database_whose_processes_are_killed(
@@ -210,7 +210,10 @@ async def test_a_database_whose_processes_are_killed(
 
     assert set(load.seen) == {"system1"}
     fault(
-        "PostgreSQL killed (SIGKILL), started again", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s"
+        "PostgreSQL killed (SIGKILL), started again",
+        load.summary(),
+        kept(load, await stored(database)),
+        f"{took_s:.1f} s",
     )
 
 
@@ -233,7 +236,7 @@ async def test_a_table_that_is_locked_for_sixty_seconds(
         took_s = await recovered(router, database, load)
 
     assert set(load.seen) == {"system1"}
-    fault("table of runs locked for 60 s", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
+    fault("table of runs locked for 60 s", load.summary(), kept(load, await stored(database)), f"{took_s:.1f} s")
 
 
 async def test_a_database_whose_disk_is_full(
@@ -254,7 +257,10 @@ async def test_a_database_whose_disk_is_full(
 
     assert set(load.seen) == {"system1"}
     fault(
-        "PostgreSQL's disk full (its error 53100)", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s"
+        "PostgreSQL's disk full (its error 53100)",
+        load.summary(),
+        kept(load, await stored(database)),
+        f"{took_s:.1f} s",
     )
 
 
@@ -294,7 +300,9 @@ async def test_a_router_that_is_killed(
     assert set(load.seen) == {"system1", "cut off"}
     if journal == "durable":
         assert load.answered <= found
-    fault(f"router killed (SIGKILL), journal {journal}", load.told(), kept(load, found), f"{took_s:.1f} s, its start")
+    fault(
+        f"router killed (SIGKILL), journal {journal}", load.summary(), kept(load, found), f"{took_s:.1f} s, its start"
+    )
 
 
 @pytest.mark.parametrize(
@@ -330,7 +338,10 @@ async def test_a_service_that_is_killed_and_started_again(
 
     assert set(load.seen) <= {strategy, "system1", "dialectic"}
     fault(
-        f"{service} killed (SIGKILL), started again", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s"
+        f"{service} killed (SIGKILL), started again",
+        load.summary(),
+        kept(load, await stored(database)),
+        f"{took_s:.1f} s",
     )
 
 
@@ -364,7 +375,9 @@ async def test_the_whole_group_of_a_hung_service_is_not_waited_for(
         await recovered(router, database, load)
 
     assert load.slowest_s < 3.0 + 0.5 + 1.0  # the last second is the test machine's
-    fault("arbiter frozen for 8 s, requests of 3 s", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
+    fault(
+        "arbiter frozen for 8 s, requests of 3 s", load.summary(), kept(load, await stored(database)), f"{took_s:.1f} s"
+    )
 
 
 @asynccontextmanager
@@ -415,7 +428,7 @@ async def test_an_inference_server_that_is_killed_and_started_again(
     assert set(load.seen) == {"system1", "BACKEND_UNAVAILABLE"}
     fault(
         "inference server killed (SIGKILL), started after 5 s",
-        load.told(),
+        load.summary(),
         kept(load, await stored(database)),
         f"{took_s:.1f} s",
     )
@@ -441,4 +454,6 @@ async def test_an_encoder_that_is_killed_and_started_again(
         encoder.kill()
 
     assert not [name for name in load.seen if name.isupper()]
-    fault("encoder killed (SIGKILL), started again", load.told(), kept(load, await stored(database)), f"{took_s:.1f} s")
+    fault(
+        "encoder killed (SIGKILL), started again", load.summary(), kept(load, await stored(database)), f"{took_s:.1f} s"
+    )

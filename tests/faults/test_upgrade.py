@@ -414,7 +414,7 @@ def test_replicas_wait_for_one_another_for_a_bounded_time(own_database: str, tmp
             db.migrate(package, own_database)
 
         migration = threads.submit(db.migrate, package, own_database)
-        time.sleep(0.5)
+        time.sleep(0.5)  # that it goes on waiting has no event
         assert not migration.done()
         other.execute("SELECT pg_advisory_unlock_all()")
         migration.result(timeout=30)
