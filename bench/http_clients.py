@@ -25,7 +25,7 @@ import orjson
 import uvloop
 from pyreqwest.client import ClientBuilder
 
-from inference import Backend, BackendConfig, Call, Spend, WorkKind
+from inference import Backend, BackendConfig, Call, Endpoint, Spend, WorkKind
 from kernel.envelope import Limits
 
 CALLS = 3000
@@ -36,6 +36,7 @@ CANCEL_PATIENCE_S = 1.0
 
 MESSAGES = [{"role": "user", "content": "How are you? " * 20}]
 REQUEST = orjson.dumps({"model": "m", "messages": MESSAGES, "max_tokens": 64})
+KEY = "key"
 REPLY = orjson.dumps(
     {
         "id": "chatcmpl-1",
@@ -174,7 +175,7 @@ async def with_complete() -> AsyncIterator[Post]:
 
     async def post(url: str) -> bytes:
         if url not in backends:
-            backends[url] = Backend(BackendConfig(name="bench", base_url=url, model="m", api_key="key"))
+            backends[url] = Backend(BackendConfig(name="bench", endpoints=[Endpoint(url=url, api_key=KEY)], model="m"))
         await backends[url].complete(call, Spend(limits))
         return REPLY
 
@@ -192,7 +193,7 @@ async def with_forward() -> AsyncIterator[Post]:
 
     async def post(url: str) -> bytes:
         if url not in backends:
-            backends[url] = Backend(BackendConfig(name="bench", base_url=url, model="m", api_key="key"))
+            backends[url] = Backend(BackendConfig(name="bench", endpoints=[Endpoint(url=url, api_key=KEY)], model="m"))
         return (await backends[url].forward(body, Spend(limits), "bench")).body
 
     yield post

@@ -1,11 +1,10 @@
 """Agents are configured in `agents.yaml`, which is checked with line numbers and read again when it changes."""
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chassis.errors import ConfigurationInvalid
-from configuration.yaml_file import YamlFile
+from configuration.yaml_file import WatchedFile, YamlFile
 from kernel.values import value
 
 DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
@@ -17,9 +16,7 @@ class AgentConfig:
 
     Attributes:
         id: Identifier, unique in the file: letters, digits, `-` and `_`.
-        model: Name of the model; empty: the suite's default model.
-        base_url: OpenAI-compatible server, with its /v1; empty: the suite's default server.
-        api_key_env: Environment variable that holds the key of that server; empty: the suite's default key.
+        model: Name of the model in `models.yaml`; empty: the default model.
         system_prompt: Prompt that each call of the agent begins with.
         capacity: Roles it may hold at once [count, >= 1]; None: the service decides.
         tags: Free labels.
@@ -29,8 +26,6 @@ class AgentConfig:
 
     id: str
     model: str = ""
-    base_url: str = ""
-    api_key_env: str = ""
     system_prompt: str = ""
     capacity: int | None = None
     tags: Sequence[str] = ()
@@ -45,7 +40,7 @@ class AgentsFile:
     agents: Sequence[AgentConfig]
 
 
-class Agents:
+class Agents(WatchedFile[tuple[AgentConfig, ...]]):
     """The agents are read again when their file changes; while it is invalid, the last valid ones stay in use.
 
     Args:
@@ -56,38 +51,7 @@ class Agents:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen = self._stamp()
-        self._agents = read_agents(path)
-        self.problem = ""
-
-    def current(self) -> tuple[AgentConfig, ...]:
-        """Return the agents of the file as it is now, or the last valid ones when it is invalid."""
-        stamp = self._stamp()
-        if stamp != self._seen:
-            self._seen = stamp
-            try:
-                self._agents, self.problem = read_agents(self._path), ""
-            except ConfigurationInvalid as error:
-                self.problem = error.message
-        return self._agents
-
-    async def check(self) -> None:
-        """Return if the file can be used as it is now.
-
-        Raises:
-            ConfigurationInvalid: While it is invalid and the last valid agents are in use.
-        """
-        self.current()
-        if self.problem:
-            raise ConfigurationInvalid(f"{self.problem}; the agents read before are in use")
-
-    def _stamp(self) -> tuple[int, int]:
-        try:
-            stat = os.stat(self._path)
-        except OSError:
-            return (0, 0)
-        return (stat.st_mtime_ns, stat.st_size)
+        super().__init__(path, read_agents, "agents")
 
 
 def read_agents(path: Path) -> tuple[AgentConfig, ...]:
@@ -96,7 +60,10 @@ def read_agents(path: Path) -> tuple[AgentConfig, ...]:
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.
     """
-    file = YamlFile(path, AgentsFile)
+    try:
+        file = YamlFile(path, AgentsFile)
+    except ConfigurationInvalid as error:
+        raise _with_hint(error) from error
     listed = file.content.agents
     for index, agent in enumerate(listed):
         problem = _problem(agent, [other.id for other in listed[:index]])
@@ -116,6 +83,21 @@ def _problem(agent: AgentConfig, earlier: Sequence[str]) -> str:
         return f"capacity of {agent.id!r} is {agent.capacity}; it must be at least 1"
     if not 0 <= agent.temperature <= 2:
         return f"temperature of {agent.id!r} is {agent.temperature}; it must lie in [0, 2]"
-    if agent.base_url and not agent.base_url.startswith(("http://", "https://")):
-        return f"base_url of {agent.id!r} is {agent.base_url!r}; it must start with http:// or https://"
     return ""
+
+
+# Fields of the first version, and what stands in `models.yaml` instead.
+_MOVED: Mapping[str, str] = {
+    "base_url": "endpoints: [{url: ...}]",
+    "api_key_env": "endpoints: [{url: ..., api_key_env: ...}]",
+}
+
+
+def _with_hint(wrong: ConfigurationInvalid) -> ConfigurationInvalid:
+    """Return the error with the line to write instead, for a field that is now in `models.yaml`."""
+    problem = wrong.metadata.get("problem", "")
+    moved = next((name for name in _MOVED if f".{name}:" in f".{problem}"), None)
+    if moved is None:
+        return wrong
+    hint = f"; write `model: NAME` here, and in models.yaml (METACOG_MODELS_FILE) `- {{name: NAME, {_MOVED[moved]}}}`"
+    return ConfigurationInvalid(wrong.message + hint, **{**wrong.metadata, "problem": problem + hint})

@@ -20,12 +20,16 @@ class SuiteSettings(BaseSettings):
     database_url: str = Field(
         "postgresql+psycopg://metacog@127.0.0.1:5432/metacog", description="PostgreSQL with pgvector, as SQLAlchemy URL"
     )
+    models_file: Path | None = Field(
+        None,
+        description="models.yaml, with every model and its endpoints; empty: the one of METACOG_INFERENCE_...",
+    )
     inference_url: str = Field("http://127.0.0.1:8000/v1", description="Any OpenAI-compatible server, with its /v1")
     inference_model: str = Field("", description="Model to use there; empty: the first one it lists")
     inference_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
     prices: Annotated[dict[str, Price], BeforeValidator(read_prices)] = Field(
         {},
-        description="Price of each model's tokens, per million and in one currency, e.g. "
+        description="Price of each model's tokens where there is no models.yaml, per million and in one currency, e.g. "
         '{"smollm2": {"prompt": 0.15, "completion": 0.6}}; "*" for any other; without one, costs are unknown',
     )
     encoder_url: str = Field("http://127.0.0.1:8001/v1", description="OpenAI-compatible embeddings server")

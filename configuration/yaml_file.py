@@ -1,6 +1,7 @@
 """This module reads and checks configuration files in YAML, and names the line of every error."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
@@ -65,6 +66,58 @@ class YamlFile(Generic[T]):
                 if str(key.value) in seen:
                     raise self._error(line, f"{key.value}: stands twice, first in line {seen[key.value]}")
                 seen[str(key.value)] = line
+
+
+class WatchedFile(Generic[T]):
+    """A watched file is read again when it changes; while it is invalid, what was read before stays in use.
+
+    Args:
+        path: The file.
+        read: Reads it.
+        name: What it holds, for messages, such as `agents`.
+
+    Attributes:
+        problem: Why the file as it is now cannot be used; empty when it can.
+
+    Raises:
+        ConfigurationInvalid: When the file cannot be used at start; names the line and the reason.
+    """
+
+    def __init__(self, path: Path, read: Callable[[Path], T], name: str) -> None:
+        self._path = path
+        self._read = read
+        self._name = name
+        self._seen = self._stamp()
+        self._content = read(path)
+        self.problem = ""
+
+    def current(self) -> T:
+        """Return the content of the file as it is now, or the last valid one when it is invalid."""
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp
+            try:
+                self._content, self.problem = self._read(self._path), ""
+            except ConfigurationInvalid as error:
+                self.problem = error.message
+        return self._content
+
+    async def check(self) -> None:
+        """Return if the file can be used as it is now.
+
+        Raises:
+            ConfigurationInvalid: While it is invalid and what was read before is in use.
+        """
+        self.current()
+        if self.problem:
+            raise ConfigurationInvalid(f"{self.problem}; the {self._name} read before are in use")
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            stat = os.stat(self._path)
+        except OSError:
+            return (0, 0)
+        return (stat.st_mtime_ns, stat.st_size)
 
 
 def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:

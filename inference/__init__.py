@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inference.accounting.reports import CallEnd
-    from inference.backend_client import (
-        Backend,
-        BackendModelClient,
-        BackendModelClients,
-        CompletionStream,
-        ModelClient,
-        ModelClients,
-    )
-    from inference.backends import build_backend, default_backend
-    from inference.config import BackendConfig, BreakerSettings, PoolSize, Retries
+    from inference.backend_client import Backend
+    from inference.backends import build_backend, suite_models
+    from inference.config import BackendConfig, BreakerSettings, Endpoint, PoolSize, Retries
     from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
     from inference.errors import (
         BackendOverloaded,
@@ -38,13 +31,22 @@ if TYPE_CHECKING:
         RequestRejected,
         UnparsableOutput,
     )
+    from inference.features import Features
     from inference.http.breaker import Breaker, BreakerPermit
     from inference.http.event_parser import EventParser, EventTooLong, ServerSentEvent, parse_event
     from inference.json_fields import NO_FIELDS, object_of, objects_of, parse_object, text_of
+    from inference.models import (
+        BackendModelClient,
+        BackendModelClients,
+        CompletionStream,
+        ModelClient,
+        ModelClients,
+        backend_config,
+    )
     from inference.sampling.reasoning import split_reasoning
     from inference.sampling.sampler import checked_body, max_prompt_tokens
     from inference.sampling.structured import read_document
-    from inference.spend import Priced, Spend
+    from inference.spend import Priced, RunModels, Spend
     from inference.streaming.forwarding import ForwardedStream
     from inference.streaming.sample_stream import SampleStream
     from inference.values import (
@@ -63,16 +65,9 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accounting.reports": ("CallEnd",),
-    "backend_client": (
-        "Backend",
-        "BackendModelClient",
-        "BackendModelClients",
-        "CompletionStream",
-        "ModelClient",
-        "ModelClients",
-    ),
-    "backends": ("build_backend", "default_backend"),
-    "config": ("BackendConfig", "BreakerSettings", "PoolSize", "Retries"),
+    "backend_client": ("Backend",),
+    "backends": ("build_backend", "suite_models"),
+    "config": ("BackendConfig", "BreakerSettings", "Endpoint", "PoolSize", "Retries"),
     "embeddings": ("Embedded", "Embeddings", "Encoder", "Vectors"),
     "errors": (
         "BackendOverloaded",
@@ -90,11 +85,20 @@ _NAMES = {
     ),
     "http.breaker": ("Breaker", "BreakerPermit"),
     "http.event_parser": ("EventParser", "EventTooLong", "ServerSentEvent", "parse_event"),
+    "features": ("Features",),
     "json_fields": ("NO_FIELDS", "object_of", "objects_of", "parse_object", "text_of"),
+    "models": (
+        "BackendModelClient",
+        "BackendModelClients",
+        "CompletionStream",
+        "ModelClient",
+        "ModelClients",
+        "backend_config",
+    ),
     "sampling.reasoning": ("split_reasoning",),
     "sampling.sampler": ("checked_body", "max_prompt_tokens"),
     "sampling.structured": ("read_document",),
-    "spend": ("Priced", "Spend"),
+    "spend": ("Priced", "RunModels", "Spend"),
     "streaming.forwarding": ("ForwardedStream",),
     "streaming.sample_stream": ("SampleStream",),
     "values": (
@@ -138,8 +142,10 @@ __all__ = [
     "Embeddings",
     "Encoder",
     "EncoderUnavailable",
+    "Endpoint",
     "EventParser",
     "EventTooLong",
+    "Features",
     "ForwardedStream",
     "InferenceError",
     "InvalidCall",
@@ -153,6 +159,7 @@ __all__ = [
     "Reply",
     "RequestRejected",
     "Retries",
+    "RunModels",
     "SampleStream",
     "ServerSentEvent",
     "Spend",
@@ -162,9 +169,9 @@ __all__ = [
     "UnparsableOutput",
     "Vectors",
     "WorkKind",
+    "backend_config",
     "build_backend",
     "checked_body",
-    "default_backend",
     "max_prompt_tokens",
     "object_of",
     "objects_of",
@@ -172,6 +179,7 @@ __all__ = [
     "parse_object",
     "read_document",
     "split_reasoning",
+    "suite_models",
     "text_of",
 ]
 

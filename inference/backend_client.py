@@ -1,6 +1,6 @@
-"""This module is the client of one backend.
+"""This module is the client of one backend: one model, wherever it is served.
 
-    backend = Backend(BackendConfig(name="local", base_url="http://127.0.0.1:8000", model="smollm2"))
+    backend = Backend(BackendConfig(name="local", endpoints=[Endpoint(url="http://127.0.0.1:8000")], model="smollm2"))
     call = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=64, stage="draft", work=WorkKind.STAGE)
     completion = await backend.complete(call, spend)
 
@@ -8,21 +8,16 @@ Every call reserves its worst case on `spend.ledger` before it is sent, books wh
 deadline. Cancelling the task that awaits a call closes the connection, so that the backend stops generating.
 """
 
-import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import partial
-from types import MappingProxyType
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import orjson
 
-from configuration.agents import AgentConfig
 from inference.accounting.accounts import CallAccount, Tariff
 from inference.accounting.reports import CallReports, NoObserver, Observer
 from inference.accounting.stream_cost import StreamMeter, StreamTally
-from inference.catalogue import Catalogue
 from inference.config import BackendConfig
-from inference.errors import InvalidCall, ModelNotFound, UnparsableOutput
+from inference.errors import BackendUnavailable, InferenceError, InvalidCall, ModelNotFound, UnparsableOutput
 from inference.features import Features, LearnedFeatures
 from inference.http.backend_connection import BackendConnection, Headers
 from inference.http.event_parser import parse_event
@@ -47,14 +42,13 @@ from inference.sampling.sampler import (
     prompt_characters,
 )
 from inference.sampling.structured import is_no_json, structured
+from inference.served_models import ServedModels
 from inference.spend import Spend
 from inference.streaming.forwarding import ForwardedStream, check_stream_samples
 from inference.streaming.gathering import merge_chunks
 from inference.streaming.sample_stream import SampleStream
-from inference.values import Call, Completion, Delta, ModelInfo, Reply, Structured, WorkKind
-from kernel.envelope import BudgetExhausted, StageUsage, UnpricedModel
-from kernel.msv.ratings import ORDER, read_rating
-from kernel.prices import Price, Prices, price_of
+from inference.values import Call, Completion, ModelInfo, Reply, Structured, WorkKind
+from kernel.envelope import BudgetExhausted, UnpricedModel
 
 T = TypeVar("T")
 
@@ -85,8 +79,8 @@ class Backend:
         )
         self.config = config
         self._connection = BackendConnection(config, transport, timing, headers)
-        self._catalogue = Catalogue(config, self._connection, timing.clock)
-        self._learned = LearnedFeatures(config.name, Features(samples_per_call=config.max_samples_per_call))
+        self._served = ServedModels(config, self._connection, timing.clock)
+        self._learned = LearnedFeatures(config.name, config.features)
         self._reports = CallReports(config, observer or NoObserver(), timing.clock)
 
     @property
@@ -172,7 +166,7 @@ class Backend:
         Raises:
             InferenceError, BudgetExhausted: As `complete`.
         """
-        if self._catalogue.overlooks_lost_clients and body.get("n") in (None, 1):
+        if self._served.overlooks_lost_clients and body.get("n") in (None, 1):
             return await self._merged_stream(body, spend, stage, work)
         with self._reports.open(work, stage) as report:
             request = forwarded_request(body)
@@ -200,7 +194,11 @@ class Backend:
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """Return the models that the backend serves, cached for a minute; empty where it lists none."""
-        return await self._catalogue.known() or ()
+        return await self._served.known() or ()
+
+    async def models_by_endpoint(self) -> Sequence[tuple[ModelInfo, ...] | InferenceError]:
+        """Fetch the models that each endpoint lists now, or the error that it gives, in the order of the endpoints."""
+        return await self._served.by_endpoint()
 
     async def probe(self) -> None:
         """Check now that the backend is ready to serve our model.
@@ -210,18 +208,18 @@ class Backend:
             ModelNotFound: When it serves others.
             InferenceError: When it rejects the request.
         """
-        await self._catalogue.models()
-        await self._catalogue.check(None)
+        await self._served.models()
+        await self._served.check(None)
 
     async def aclose(self) -> None:
         """Close every connection; calls under way fail."""
         await self._connection.aclose()
 
     async def _check(self, max_tokens: int | None, spend: Spend) -> int | None:
-        if self._catalogue.is_fresh:
-            return await self._catalogue.check(max_tokens)
+        if self._served.is_fresh:
+            return await self._served.check(max_tokens)
         async with DeadlineScope(spend, self.config.name):
-            return await self._catalogue.check(max_tokens)
+            return await self._served.check(max_tokens)
 
     def _account(self, call: Call, spend: Spend, context: int | None) -> CallAccount:
         prompt = {"messages": call.messages, "schema": call.schema, "extra": call.extra}
@@ -251,7 +249,7 @@ class Backend:
     async def _sample_batch(self, source: SampleSource, count: int, account: CallAccount, spend: Spend) -> SampleBatch:
         batch = await Sampler(source, account, spend, self._connection, self._learned).samples(0, count)
         if isinstance(batch.failure, ModelNotFound):
-            self._catalogue.forget()
+            self._served.forget()
         return batch
 
     async def _forwarding(
@@ -272,9 +270,17 @@ class Backend:
             raise
 
     async def _merged_stream(self, body: Mapping[str, object], spend: Spend, stage: str, work: WorkKind) -> Reply:
+        """Read one sample as a stream; where it breaks off, and there is another endpoint, once more from there."""
         streamed = {**body, "stream_options": {"include_usage": True}}
-        async with await self.forward_stream(streamed, spend, stage, work=work) as stream:
-            events = [parse_event(event.raw).data async for event in stream if not event.done]
+        for left in reversed(range(len(self.config.endpoints))):
+            async with await self.forward_stream(streamed, spend, stage, work=work) as stream:
+                try:
+                    events = [parse_event(event.raw).data async for event in stream if not event.done]
+                    break
+                except BackendUnavailable as error:
+                    await stream.aclose(error)
+                    if not left:
+                        raise
         whole = merge_chunks([parse_object(data) for data in events if data])
         return Reply(body=orjson.dumps(whole), document=whole, usage=stream.usage, cut=stream.cut)
 
@@ -285,141 +291,3 @@ class Backend:
         if ignored:
             self._learned.learn(Features(schema=False))
         return ignored
-
-
-class CompletionStream(Protocol):
-    """A stream is iterated for the pieces of one sample; `aclose` ends it at any point."""
-
-    @property
-    def completion(self) -> Completion:
-        """Return the whole sample and its cost, once the iteration has ended."""
-
-    @property
-    def usage(self) -> StageUsage:
-        """Return what the stream has cost so far."""
-
-    def __aiter__(self) -> AsyncIterator[Delta]:
-        """Return the pieces."""
-
-    async def aclose(self) -> None:
-        """Close the stream; the backend stops generating."""
-
-
-class ModelClient(Protocol):
-    """A model client calls the model of one agent.
-
-    Every method raises `InferenceError`, or `BudgetExhausted` before anything is sent.
-    """
-
-    @property
-    def model(self) -> str:
-        """Return the name of the model."""
-
-    @property
-    def price(self) -> Price | None:
-        """Return the price of the model's tokens; None where it is not known."""
-
-    async def stream(self, call: Call, spend: Spend) -> CompletionStream:
-        """Return the stream of the one sample of `call`, to be entered or closed."""
-
-    async def complete(self, call: Call, spend: Spend) -> Completion:
-        """Return the samples of `call`."""
-
-    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
-        """Return the numbers of one structured rating, by the names of `order`."""
-
-    async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
-        """Return the one document of `call` that follows its schema, as `parse` reads it."""
-
-    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
-        """Return the documents of `call` that follow its schema, as `parse` reads them, with their cost."""
-
-
-class ModelClients(Protocol):
-    """A process has one model client for each agent."""
-
-    def of(self, agent: AgentConfig) -> ModelClient:
-        """Return the client of `agent`."""
-
-    def assessor(self) -> ModelClient:
-        """Return the client of the model that rates all texts."""
-
-
-class BackendModelClient:
-    """The client calls one backend, as the agents of one model do."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self.model = backend.config.model
-        self.price = backend.config.price
-
-    async def stream(self, call: Call, spend: Spend) -> SampleStream:
-        """Return the stream of the one sample of `call`, to be entered or closed."""
-        return await self._backend.stream(call, spend)
-
-    async def complete(self, call: Call, spend: Spend) -> Completion:
-        """Return the samples of `call`."""
-        return await self._backend.complete(call, spend)
-
-    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
-        """Return the numbers of one structured rating, by the names of `order`."""
-        return await self.read(call, partial(read_rating, order=order), spend)
-
-    async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
-        """Return the one document of `call` that follows its schema, as `parse` reads it."""
-        return (await self.structured(call, parse, spend)).values[0]
-
-    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
-        """Return the documents of `call` that follow its schema, as `parse` reads them, with their cost."""
-        return await self._backend.complete_json(call, parse, spend)
-
-
-class BackendModelClients:
-    """The backends of a process are built when first used, one for each server and model.
-
-    Args:
-        default: Backend of agents that name no server or model, and of the assessor.
-        build: Builds a backend from its configuration.
-        prices: Prices by model.
-    """
-
-    def __init__(
-        self, default: Backend, build: Callable[[BackendConfig], Backend], prices: Prices = MappingProxyType({})
-    ) -> None:
-        self.default = default
-        self._build = build
-        self._prices = prices
-        self._backends: dict[tuple[str, str], Backend] = {
-            (default.config.base_url, default.config.model): default,
-        }
-
-    def of(self, agent: AgentConfig) -> BackendModelClient:
-        """Return the client of `agent`."""
-        base = self.default.config
-        server_and_model = (agent.base_url or base.base_url, agent.model or base.model)
-        if server_and_model not in self._backends:
-            config = BackendConfig(
-                name=f"{server_and_model[1]}@{server_and_model[0]}",
-                base_url=server_and_model[0],
-                model=server_and_model[1],
-                api_key=self._key(agent),
-                price=price_of(server_and_model[1], self._prices),
-            )
-            self._backends[server_and_model] = self._build(config)
-        return BackendModelClient(self._backends[server_and_model])
-
-    def _key(self, agent: AgentConfig) -> str | None:
-        """Return the key for the agent's server; another server never gets the default server's key."""
-        if agent.api_key_env:
-            return os.environ.get(agent.api_key_env)
-        base = self.default.config
-        return base.api_key if agent.base_url in ("", base.base_url) else None
-
-    def assessor(self) -> BackendModelClient:
-        """Return the client of the model that rates all texts."""
-        return BackendModelClient(self.default)
-
-    async def close(self) -> None:
-        """Close every backend."""
-        for backend in self._backends.values():
-            await backend.aclose()

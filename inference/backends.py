@@ -1,15 +1,18 @@
-"""This module builds the suite's default backend from the settings."""
+"""This module builds the models of the suite from the settings, with metrics and traces."""
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
+from configuration.models import FROM_SETTINGS, ModelCatalogue, ModelConfig, ModelEndpoint, Models
 from configuration.suite import SuiteSettings
 from inference.accounting.reports import OK, CallEnd
 from inference.backend_client import Backend
-from inference.config import BackendConfig
+from inference.config import BackendConfig, Endpoint
 from inference.errors import ModelNotFound
+from inference.models import BackendModelClients, backend_config
 from kernel.errors import MetacogError
 from kernel.prices import price_of
 
@@ -46,18 +49,29 @@ def build_backend(config: BackendConfig) -> Backend:
     return Backend(config, observer=CallMetrics(), headers=telemetry.trace_headers)
 
 
-async def default_backend(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backend:
-    """Return the backend of the settings; without a model name, the first model that it lists.
+async def suite_models(suite: SuiteSettings, *, max_tokens: int = 1024) -> BackendModelClients:
+    """Return the models of the suite: those of `models.yaml`, or the one of the settings where there is no file.
+
+    Without a file and without a model name, it is the first model that the server lists.
 
     Args:
         suite: The settings.
         max_tokens: Tokens of a forwarded request that states none [count].
 
     Raises:
-        ConfigurationInvalid: When no model is named and the backend cannot list its models.
+        ConfigurationInvalid: When the file cannot be used; or no model is named, and the server cannot list its models.
     """
-    model = suite.inference_model or await _first_model(suite)
-    return build_backend(replace(_config(suite, model), default_max_tokens=max_tokens))
+    if suite.models_file is not None:
+        models = Models(suite.models_file)
+        return BackendModelClients(models.current, build_backend, partial(backend_config, max_tokens=max_tokens))
+    name = suite.inference_model or await _first_model(suite)
+    model = ModelConfig(name=name, endpoints=(ModelEndpoint(url=suite.inference_url),))
+    catalogue = ModelCatalogue(version=FROM_SETTINGS, models=(model,), names_closed=False)
+
+    def config_of(model: ModelConfig) -> BackendConfig:
+        return replace(_config(suite, model.name, default=name), default_max_tokens=max_tokens)
+
+    return BackendModelClients(lambda: catalogue, build_backend, config_of)
 
 
 async def _first_model(suite: SuiteSettings) -> str:
@@ -75,10 +89,14 @@ async def _first_model(suite: SuiteSettings) -> str:
     return listed[0].id
 
 
-def _config(suite: SuiteSettings, model: str) -> BackendConfig:
-    key = suite.inference_api_key.get_secret_value() or None
-    price = price_of(model, suite.prices)
-    return BackendConfig(name="default", base_url=suite.inference_url, model=model, api_key=key, price=price)
+def _config(suite: SuiteSettings, model: str, *, default: str = "") -> BackendConfig:
+    url, key = suite.inference_url, suite.inference_api_key.get_secret_value() or None
+    return BackendConfig(
+        name=f"{model}@{url}" if default not in ("", model) else "default",
+        endpoints=(Endpoint(url=url, api_key=key),),
+        model=model,
+        price=price_of(model, suite.prices),
+    )
 
 
 def _unnamed(suite: SuiteSettings, problem: str) -> ConfigurationInvalid:

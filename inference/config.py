@@ -1,9 +1,10 @@
-"""This module defines the configuration of a backend."""
+"""This module defines the configuration of a backend: one model, and the endpoints that serve it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from urllib.parse import urlsplit
 
+from inference.features import Features
 from inference.values import WorkKind
 from kernel.errors import InvalidArgument
 from kernel.prices import Price
@@ -69,17 +70,37 @@ class BreakerSettings:
 
 
 @value
+class Endpoint:
+    """An endpoint is one server of a backend.
+
+    Attributes:
+        url: http(s) URL; with no path, `/v1` is added, as OpenAI's clients write it.
+        api_key: Sent as a bearer token; never shown.
+        weight: Share of the requests, in proportion to the other endpoints' [> 0].
+    """
+
+    url: str
+    api_key: str | None = field(default=None, repr=False)
+    weight: float = 1.0
+
+    @property
+    def api_root(self) -> str:
+        """Return the URL that `/chat/completions` and `/models` are under."""
+        root = self.url.rstrip("/")
+        return root if urlsplit(root).path else root + "/v1"
+
+
+@value
 class BackendConfig:
-    """A backend configuration states where one backend is, which model it serves and how it may be used.
+    """A backend configuration states where one model is served and how it may be used.
 
     Attributes:
         name: Name in logs, metrics and errors.
-        base_url: http(s) URL; with no path, `/v1` is added, as OpenAI's clients write it.
-        model: Name of the model.
-        api_key: Sent as a bearer token; never shown.
+        endpoints: Its servers; several are replicas of each other.
+        model: Name of the model, as the servers know it.
         price: Price of the model's tokens; None where it is not known, and no cost can be reported or limited.
         pools: Bounds per kind of work; what is left out has `POOLS`.
-        max_samples_per_call: Largest `n` of one request; None until the backend reports one.
+        features: Its abilities, as far as they are stated; the others are learned.
         context_tokens: The model's context; None takes what the backend lists [tokens].
         default_max_tokens: Bound of a forwarded request that states none [tokens].
         connect_timeout_s: Bound on connecting [s, > 0].
@@ -94,12 +115,11 @@ class BackendConfig:
     """
 
     name: str
-    base_url: str
+    endpoints: Sequence[Endpoint]
     model: str
-    api_key: str | None = field(default=None, repr=False)
     price: Price | None = None
     pools: Mapping[WorkKind, PoolSize] = field(default_factory=dict)
-    max_samples_per_call: int | None = None
+    features: Features = field(default_factory=Features)
     context_tokens: int | None = None
     default_max_tokens: int = 1024
     connect_timeout_s: float = 2.0
@@ -115,23 +135,25 @@ class BackendConfig:
     )
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidArgument(
-                f"backend {self.name}: base_url {self.base_url!r} is no http or https URL", field="base_url"
-            )
+        if not self.endpoints:
+            raise InvalidArgument(f"backend {self.name}: it needs an endpoint", field="endpoints")
+        for endpoint in self.endpoints:
+            parts = urlsplit(endpoint.url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise InvalidArgument(
+                    f"backend {self.name}: the endpoint {endpoint.url!r} is no http or https URL", field="endpoints"
+                )
+            if not endpoint.weight > 0:
+                raise InvalidArgument(
+                    f"backend {self.name}: the weight of {endpoint.url} is {endpoint.weight}; it must be above 0",
+                    field="endpoints",
+                )
         if not 0.0 < self.idle_timeout_s < SERVER_IDLE_S:
             raise InvalidArgument(
                 f"backend {self.name}: idle_timeout_s is {self.idle_timeout_s}; it must be above 0 and below "
                 f"{SERVER_IDLE_S:g}, when servers close idle connections",
                 field="idle_timeout_s",
             )
-
-    @property
-    def api_root(self) -> str:
-        """Return the URL that `/chat/completions` and `/models` are under."""
-        root = self.base_url.rstrip("/")
-        return root if urlsplit(root).path else root + "/v1"
 
     def pool(self, work: WorkKind) -> PoolSize:
         """Return the bounds of `work`."""

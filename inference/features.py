@@ -19,12 +19,16 @@ class Features:
         logprobs: Whether it reports log-probabilities.
         usage_totals: Whether usage counts all samples of a request; llama.cpp counts one of them.
         schema: Whether it follows a JSON schema.
+        tools: Whether it calls tools.
+        images: Whether it reads images.
     """
 
     samples_per_call: int | None = None
     logprobs: bool | None = None
     usage_totals: bool | None = None
     schema: bool | None = None
+    tools: bool | None = None
+    images: bool | None = None
 
 
 _RANGE = re.compile(r"'n'.*?1 <= value <= (\d+)")

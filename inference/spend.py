@@ -25,6 +25,20 @@ class Priced(Protocol):
         """Return the price of the model's tokens; None where it is not known."""
 
 
+class RunModels(Protocol):
+    """These are the models of a process, of which a run uses one version."""
+
+    def begin_run(self) -> None:
+        """Use the models as they are now for everything that is done in this context, until the next `begin_run`."""
+
+    def of_run(self, name: str) -> Sequence[Priced]:
+        """Return the models that a run may call itself, where its System 1 is the model `name`.
+
+        Raises:
+            ModelNotFound: When there is no such model.
+        """
+
+
 class Spend:
     """A spend holds what one request may still spend; everything done on its behalf shares it.
 

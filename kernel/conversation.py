@@ -137,6 +137,13 @@ def non_text_field(chat: Sequence[ChatMessage]) -> str:
     return ""
 
 
+def has_images(chat: Sequence[ChatMessage]) -> bool:
+    """Return whether a message of `chat` has an image."""
+    contents = [message.get("content") for message in chat]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return any(isinstance(part, Mapping) and part.get("type") in ("image_url", "image") for part in parts)
+
+
 def _turn(place: int, message: object) -> Turn:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str) or not message["role"]:
         raise MalformedRequest(f"messages.{place}: give an object with a role", field=f"messages.{place}")

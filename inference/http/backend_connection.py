@@ -1,24 +1,28 @@
-"""This module sends requests to one backend, with pools, a circuit breaker, retries and deadlines."""
+"""This module sends requests to one backend, with pools, circuit breakers, failover, retries and deadlines."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import TypeVar
 
 from inference.accounting.accounts import ExchangeAccount
 from inference.config import BackendConfig
-from inference.errors import BackendUnavailable, InferenceError
+from inference.errors import BackendUnavailable, CircuitOpen, InferenceError
 from inference.http import event_parser
-from inference.http.breaker import Breaker, BreakerPermit
+from inference.http.breaker import BreakerPermit
 from inference.http.error_replies import error_of, retry_after_s, status_of
 from inference.http.open_stream import OpenStream
 from inference.http.pools import Pool
+from inference.http.replicas import Replica, Replicas
 from inference.http.timing import DeadlineScope, Timing, pause_s
 from inference.http.transport import HttpReply, HttpStream, LostBeforeReply, NotSent, Transport, TransportFailure
 from inference.spend import Spend
 from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Headers = Callable[[], Mapping[str, str]]
@@ -29,17 +33,22 @@ class RetryableFailure(Exception):
 
     Args:
         error: Raised when it is not sent again.
-        after_s: Pause that the backend requested [s].
+        after_s: Pause that the endpoint requested [s].
+        elsewhere_only: Whether it may be sent again to another endpoint only.
     """
 
-    def __init__(self, error: InferenceError, after_s: float | None = None) -> None:
+    def __init__(self, error: InferenceError, after_s: float | None = None, *, elsewhere_only: bool = False) -> None:
         super().__init__(error.message)
         self.error = error
         self.after_s = after_s
+        self.elsewhere_only = elsewhere_only
 
 
 class BackendConnection:
     """A backend connection sends requests to one backend, and raises a named error for every failure.
+
+    A request that fails at one endpoint before the first byte of a reply has been passed on goes to another endpoint at
+    once; where none is left, it is sent again after a pause.
 
     Args:
         config: The backend.
@@ -54,19 +63,25 @@ class BackendConnection:
         self._transport = transport
         self._timing = timing
         self._headers = headers
-        self._url = f"{config.api_root}/chat/completions"
-        bearer = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
-        self._own_headers = {"content-type": "application/json", **bearer}
         self._pools = {work: Pool(config.name, config.pool(work)) for work in WorkKind}
-        self._breaker = Breaker(config.name, config.breaker, timing.clock)
+        self._replicas = Replicas(config.name, config.endpoints, config.breaker, timing.clock)
 
-    async def get(self, path: str) -> HttpReply:
-        """Fetch `path` below the API's root, once, and in no pool; this is for short requests about the backend.
+    async def get(self, place: int, path: str) -> HttpReply:
+        """Fetch `path` below the root of one endpoint, once, and in no pool; this is for short requests about it.
+
+        Args:
+            place: Place of the endpoint in the configuration, from 0.
+            path: Path below its root.
 
         Raises:
-            TransportFailure: When the backend cannot be reached.
+            TransportFailure: When it cannot be reached.
         """
-        return await self._transport.get(f"{self._config.api_root}{path}", self.headers())
+        replica = self._replicas.all[place]
+        return await self._transport.get(f"{replica.endpoint.api_root}{path}", self.headers(replica))
+
+    def leave_out(self, places: Collection[int]) -> None:
+        """Give no requests to the endpoints at `places` from now on, and to all others."""
+        self._replicas.leave_out(places)
 
     async def post(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> HttpReply:
         """Send a chat completion and wait for the whole reply, whose status is 200.
@@ -75,10 +90,14 @@ class BackendConnection:
             InferenceError: Any of them but `UnparsableOutput`.
         """
 
-        async def attempt(limit: DeadlineScope) -> HttpReply:
+        async def attempt(replica: Replica, limit: DeadlineScope) -> HttpReply:
             async with self._pools[work].slot():
-                with self._breaker.admit() as permit, _NamedFailures(self._config, exchange, permit):
-                    async with self._sent(body, permit, limit) as stream:
+                with (
+                    replica.under_way(),
+                    replica.breaker.admit() as permit,
+                    self._named_failures(replica, exchange, permit),
+                ):
+                    async with self._sent(replica, body, permit, limit) as stream:
                         reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
                     self._check_reply(reply, exchange, permit)
             return reply
@@ -86,21 +105,24 @@ class BackendConnection:
         return await self._with_retries(attempt, exchange, spend)
 
     async def open(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> OpenStream:
-        """Send a chat completion to be streamed, and wait for status 200. The stream holds its slot until it is closed.
+        """Send a chat completion to be streamed, and wait for its first bytes; the stream holds its slot until closed.
 
         Raises:
             InferenceError: Any of them but `UnparsableOutput`.
         """
 
-        async def attempt(limit: DeadlineScope) -> OpenStream:
+        async def attempt(replica: Replica, limit: DeadlineScope) -> OpenStream:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].slot())
-                with self._breaker.admit() as permit, _NamedFailures(self._config, exchange, permit):
-                    stream = await stack.enter_async_context(self._sent(body, permit, limit))
+                with replica.breaker.admit() as permit, self._named_failures(replica, exchange, permit):
+                    stack.enter_context(replica.under_way())
+                    stream = await stack.enter_async_context(self._sent(replica, body, permit, limit))
                     body_of_error = b"" if stream.status == 200 else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=body_of_error)
                     self._check_reply(reply, exchange, permit)
-                return OpenStream(self._config.name, stream.chunks, event_parser.EventParser(), spend, stack.pop_all())
+                    first = await anext(stream.chunks, b"")
+                chunks = _with_first(first, stream.chunks)
+                return OpenStream(self._config.name, chunks, event_parser.EventParser(), spend, stack.pop_all())
 
         return await self._with_retries(attempt, exchange, spend)
 
@@ -108,32 +130,50 @@ class BackendConnection:
         """Close every connection."""
         await self._transport.aclose()
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, replica: Replica) -> dict[str, str]:
         """Return headers of a request."""
-        return {**self._own_headers, **self._headers()}
+        return {**replica.headers, **self._headers()}
 
     async def _with_retries(
-        self, attempt: Callable[[DeadlineScope], Awaitable[T]], exchange: ExchangeAccount, spend: Spend
+        self, attempt: Callable[[Replica, DeadlineScope], Awaitable[T]], exchange: ExchangeAccount, spend: Spend
     ) -> T:
         repetition = 0
+        tried: set[Replica] = set()
+        replica = self._replicas.choose()
         async with DeadlineScope(spend, self._config.name) as limit:
             while True:
+                assert replica is not None
+                tried.add(replica)
                 try:
-                    return await attempt(limit)
-                except RetryableFailure as failed:
+                    return await attempt(replica, limit)
+                except (RetryableFailure, CircuitOpen) as failed:
+                    other = self._replicas.other(tried)
+                    wrong = failed.error if isinstance(failed, RetryableFailure) else failed
+                    if other is not None and _reserve_retry(exchange):
+                        _log.warning("%s; the request goes to %s", wrong.message, other.endpoint.url)
+                        replica = other
+                        continue
+                    if isinstance(failed, CircuitOpen):
+                        raise
                     pause = pause_s(self._config.retries, repetition, failed.after_s, self._timing.random_number())
                     if (
-                        repetition == self._config.retries.count
+                        failed.elsewhere_only
+                        or repetition == self._config.retries.count
                         or pause >= limit.left_s
                         or not _reserve_retry(exchange)
                     ):
                         raise failed.error from failed.__cause__
                 repetition += 1
                 await self._timing.sleep(pause)
+                tried.clear()
+                replica = self._replicas.choose()
 
-    def _sent(self, body: bytes, permit: BreakerPermit, limit: DeadlineScope) -> "_Sent":
-        reply = self._transport.stream(self._url, self.headers(), body)
+    def _sent(self, replica: Replica, body: bytes, permit: BreakerPermit, limit: DeadlineScope) -> "_Sent":
+        reply = self._transport.stream(replica.url, self.headers(replica), body)
         return _Sent(reply, permit, limit, self._config.breaker.hang_s)
+
+    def _named_failures(self, replica: Replica, exchange: ExchangeAccount, permit: BreakerPermit) -> "_NamedFailures":
+        return _NamedFailures(self._config.name, replica.endpoint.url, exchange, permit)
 
     def _check_reply(self, reply: HttpReply, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
         """Raise the named error for a reply that is not 200, as a retryable one where it is."""
@@ -149,6 +189,8 @@ class BackendConnection:
         error = error_of(self._config.name, self._config.model, reply)
         if status in (429, 503):
             raise RetryableFailure(error, retry_after_s(reply))
+        if status >= 500:
+            raise RetryableFailure(error, elsewhere_only=True)
         raise error
 
 
@@ -187,10 +229,11 @@ class _Sent:
 class _NamedFailures:
     """This context around one request raises named errors for the transport's failures."""
 
-    __slots__ = ("_config", "_exchange", "_permit")
+    __slots__ = ("_backend", "_exchange", "_permit", "_url")
 
-    def __init__(self, config: BackendConfig, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
-        self._config = config
+    def __init__(self, backend: str, url: str, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
+        self._backend = backend
+        self._url = url
         self._exchange = exchange
         self._permit = permit
 
@@ -202,17 +245,25 @@ class _NamedFailures:
     ) -> None:
         if not isinstance(error, TransportFailure):
             return
-        name = self._config.name
+        name = self._backend
         self._permit.record_failure()
         if isinstance(error, NotSent):
             self._exchange.mark_not_sent()
-            message = f"backend {name} cannot be reached at {self._config.base_url}: {error}"
+            message = f"backend {name} cannot be reached at {self._url}: {error}"
             raise RetryableFailure(BackendUnavailable(message, backend=name)) from error
         if isinstance(error, LostBeforeReply):
             message = f"backend {name} closed the connection without a reply: {error}"
             raise RetryableFailure(BackendUnavailable(message, backend=name)) from error
         message = f"backend {name} broke off in the middle of its reply: {error}"
-        raise BackendUnavailable(message, backend=name) from error
+        raise RetryableFailure(BackendUnavailable(message, backend=name), elsewhere_only=True) from error
+
+
+async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the bytes that were read already, then the rest."""
+    if first:
+        yield first
+    async for chunk in rest:
+        yield chunk
 
 
 def _reserve_retry(exchange: ExchangeAccount) -> bool:

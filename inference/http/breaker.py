@@ -81,6 +81,11 @@ class Breaker:
         """Return whether so many requests failed in a row that only a trial is admitted."""
         return self._failures >= self._settings.failures
 
+    @property
+    def admits(self) -> bool:
+        """Return whether a request would be admitted now, be it on trial."""
+        return not self.is_open or (self._clock() >= self._closed_again_at and not self._trial_runs)
+
     def close(self) -> None:
         """Forget the failures."""
         self._failures = 0

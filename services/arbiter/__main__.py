@@ -11,7 +11,7 @@ from chassis.settings import HttpSettings, read
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
-from inference import BackendModelClients, Embeddings, build_backend, default_backend
+from inference import Embeddings, suite_models
 from sandbox.mathematics import Calculator
 from services.arbiter.compose import NAME, Parts, arbitration_defaults, compose
 from services.arbiter.service.plan import default_rule
@@ -26,7 +26,7 @@ async def main() -> None:
     keyring = read_keys(suite.keys_file)
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
-    model_clients = BackendModelClients(await default_backend(suite), build_backend, suite.prices)
+    model_clients = await suite_models(suite)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     calculator = Calculator()
     # Both go on while the service starts; the first request that needs one waits for the rest of it.
@@ -38,9 +38,7 @@ async def main() -> None:
         encoder=embeddings,
         calculator=calculator,
         keyring=keyring,
-        health=Health(
-            {"inference": model_clients.default.probe}, {"agents": agents.check, "encoder": embeddings.check}
-        ),
+        health=Health({"inference": model_clients.probe}, {"agents": agents.check, "encoder": embeddings.check}),
         close=partial(closing, model_clients.close, embeddings.close, partial(asyncio.to_thread, calculator.close)),
     )
     await serve(compose(settings, parts), read(HttpSettings))

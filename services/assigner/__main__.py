@@ -10,7 +10,7 @@ from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
 from configuration.role_weights import read_role_weights
 from configuration.suite import SuiteSettings
-from inference import BackendModelClients, build_backend, default_backend
+from inference import suite_models
 from kernel.roles import VersionedWeights
 from services.assigner.compose import NAME, Parts, compose
 from services.assigner.settings import Settings
@@ -26,7 +26,7 @@ async def main() -> None:
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)
-    model_clients = BackendModelClients(await default_backend(suite), build_backend, suite.prices)
+    model_clients = await suite_models(suite)
     parts = Parts(
         model_clients=model_clients,
         agents=agents.current,
@@ -34,7 +34,7 @@ async def main() -> None:
         close=model_clients.close,
         weights=weights,
         keyring=keyring,
-        health=Health({}, {"agents": agents.check, "inference": model_clients.default.probe}),
+        health=Health({}, {"agents": agents.check, "inference": model_clients.probe}),
     )
     await serve(compose(settings, parts), read(HttpSettings))
 

@@ -12,7 +12,7 @@ from chassis.settings import HttpSettings, read
 from configuration.agents import Agents
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
-from inference import BackendModelClients, Embeddings, build_backend, default_backend
+from inference import Embeddings, suite_models
 from services.delegation.compose import NAME, Parts, compose
 from services.delegation.service.dimensions import read_dimensions
 from services.delegation.settings import Settings
@@ -32,7 +32,7 @@ async def main() -> None:
     parts = Parts(
         engine=db.build_engine(suite.database_url),
         reading=db.build_engine(suite.database_url, connections=db.CONNECTIONS // 2),
-        model_clients=BackendModelClients(await default_backend(suite), build_backend, suite.prices),
+        model_clients=await suite_models(suite),
         embeddings=embeddings,
         agents=agents.current,
         dimensions=read_dimensions(settings.dimensions_file or CONFIG / "dimensions.yaml"),

@@ -225,7 +225,7 @@ def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimensio
 
 def _health(settings: Settings, parts: Parts, recalibrator: Recalibrator, sandbox: Sandbox) -> Health:
     return Health(
-        {"inference": parts.model_clients.default.probe, "database": partial(db.check, parts.engine)},
+        {"inference": parts.model_clients.probe, "database": partial(db.check, parts.engine)},
         {
             "agents": parts.check_agents,
             "encoder": parts.embeddings.check,

@@ -11,7 +11,7 @@ from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
-from inference import BackendModelClients, Embeddings, build_backend, default_backend
+from inference import Embeddings, suite_models
 from services.router.compose import NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer
 from services.router.settings import Settings
@@ -29,10 +29,9 @@ async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
     keyring = read_keys(suite.keys_file)
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_ROUTER_HOST")
     routing = read_routing_rules(settings)  # before any server is asked: a wrong file is reported at once
-    backend = await default_backend(suite, max_tokens=settings.answer_max_tokens)
     key = suite.encoder_api_key.get_secret_value()
     return Parts(
-        model_clients=BackendModelClients(backend, build_backend, suite.prices),
+        model_clients=await suite_models(suite, max_tokens=settings.answer_max_tokens),
         database=postgres_database(suite.database_url),
         embeddings=Embeddings(suite.encoder_url, model=suite.encoder_model, key=key),
         peers=_peers(suite),

@@ -268,7 +268,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         on_feedback=calibrator.on_feedback,
     )
     records = _run_records(database, _run_storage(settings, parts), receivers)
-    system_one = SystemOne(model_clients.assessor(), max_tokens=settings.answer_max_tokens)
+    system_one = SystemOne(model_clients, max_tokens=settings.answer_max_tokens)
     context = AnswerContext(
         routing=RoutingContext(
             config=config,
@@ -281,7 +281,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         drafter=system_one.drafter,
         limits=_limits(settings, policy),
         answer_tokens=settings.answer_max_tokens,
-        models=[model_clients.assessor()],
+        models=model_clients,
         recorder=records.journal,
         idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent, records.journal.is_behind),
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
@@ -593,8 +593,9 @@ def _use_cases(
 
 def _health(parts: Parts, records: RunRecords, calibrator: Calibrator) -> Health:
     return Health(
-        {"inference": parts.model_clients.default.probe},
+        {"inference": parts.model_clients.probe},
         {
+            "models": parts.model_clients.check,
             "database": parts.database.check,
             **records.checks,
             "calibration": calibrator.check,
@@ -623,7 +624,7 @@ def _app(
     )
     rest.add_knowledge_paths(app, use_cases.knowledge)
     rest.add_calibration_paths(app, use_cases.calibration)
-    openai_rest.add_paths(app, context=context, backend=parts.model_clients.default, aliases=settings.model_aliases)
+    openai_rest.add_paths(app, context=context, models=parts.model_clients, aliases=settings.model_aliases)
     reject_unserved_paths(app, CONTRACT)
     return app
 

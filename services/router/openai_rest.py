@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import orjson
@@ -12,8 +12,8 @@ from fastapi.responses import Response, StreamingResponse
 from chassis.serving.named_errors import named_error
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
 from chassis.serving.sse import HEARTBEAT_S, in_batches
-from inference import Backend
-from kernel.errors import MalformedRequest
+from inference import BackendModelClients
+from kernel.errors import MalformedRequest, MetacogError
 from services.router.service.answering.answer import AnswerContext, answer
 from services.router.service.answering.values import PassedThrough, RunFinished, RunStarted
 from services.router.service.assessment.values import Routed
@@ -30,30 +30,79 @@ Events = AsyncGenerator[Any, None]
 Batches = AsyncGenerator[Sequence[Any], None]
 
 
-def add_paths(app: Application, *, context: AnswerContext, backend: Backend, aliases: Mapping[str, str]) -> None:
+class OfferedModels:
+    """These models are offered beside the gateway's own: those of the catalogue, or those that the one server lists.
+
+    Args:
+        models: The models of the process.
+        aliases: Names that stand for other models.
+    """
+
+    def __init__(self, models: BackendModelClients, aliases: Mapping[str, str]) -> None:
+        self._models = models
+        self._aliases = aliases
+
+    async def names(self) -> Sequence[str]:
+        """Return the names of all models, aliases among them."""
+        snapshot = self._models.latest()
+        listed = [name for model in snapshot.catalogue.models for name in (model.name, *model.aliases)]
+        if not snapshot.catalogue.names_closed:
+            with suppress(MetacogError):  # a server that is away lists nothing
+                served = await snapshot.default.models()
+                listed += [name for model in served for name in (model.id, *model.aliases) if name not in listed]
+        return listed
+
+    async def answering(self, name: str) -> Sequence[str]:
+        """Return the models that a request for `name` may mean: none where it is one of the gateway's own."""
+        named = self._aliases.get(name, name)
+        if named in chat_completions.MODELS:
+            return ()
+        default = self._models.latest().catalogue.default.name
+        return (default,) if named == default else await self.names()
+
+
+def add_paths(
+    app: Application, *, context: AnswerContext, models: BackendModelClients, aliases: Mapping[str, str]
+) -> None:
     """Put the OpenAI paths on `app`."""
+    offered = OfferedModels(models, aliases)
     app.state.shapes |= dict.fromkeys(PATHS, error_body)
     began = int(time.time())
 
+    async def listed() -> Mapping[str, Mapping[str, Any]]:
+        own = {name: "strategy" for name in chat_completions.MODELS} | dict.fromkeys(aliases, "alias")
+        kinds = own | {name: "model" for name in await offered.names() if name not in own}
+        return {
+            name: {
+                "id": name,
+                "object": "model",
+                "created": began,
+                "owned_by": "backend" if kind == "model" else "metacog",
+                "metacog": {"kind": kind},
+            }
+            for name, kind in kinds.items()
+        }
+
     @app.get("/v1/models")
-    async def models() -> Response:
-        """List the models of the gateway: the router's choice, and one for each strategy."""
-        names = [*chat_completions.MODELS, *aliases]
-        listed = [{"id": name, "object": "model", "created": began, "owned_by": "metacog"} for name in names]
-        return Json({"object": "list", "data": listed})
+    async def list_models() -> Response:
+        """List the models: the router's choice, one for each strategy, aliases, and every model of the catalogue."""
+        return Json({"object": "list", "data": list((await listed()).values())})
 
     @app.get("/v1/models/{model:path}")
-    async def model(model: str) -> Response:
-        """Return one model of the gateway."""
-        if model not in chat_completions.MODELS and model not in aliases:
-            return problem(chat_completions.unknown_model(model), error_body)
-        return Json({"id": model, "object": "model", "created": began, "owned_by": "metacog"})
+    async def get_model(model: str) -> Response:
+        """Return one model."""
+        entries = await listed()
+        if model not in entries:
+            return problem(chat_completions.unknown_model(model, await offered.names()), error_body)
+        return Json(entries[model])
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
         """Create a chat completion as OpenAI does; its `metacog` field explains the answer."""
-        chat = chat_completions.parsed_request(_json(await request.body()), aliases, key_name=caller(request).name)
-        system_one = Passthrough(backend, chat)
+        body = _json(await request.body())
+        answering = await offered.answering(chat_completions.model_name(body))
+        chat = chat_completions.parsed_request(body, aliases, models=answering, key_name=caller(request).name)
+        system_one = Passthrough(models, chat)
         own_context = context.with_system_one(system_one, system_one.drafter)
         events: Events = answer(chat.request, context=own_context, origin=chat.origin)
         if chat.stream:

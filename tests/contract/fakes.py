@@ -250,6 +250,9 @@ class FakeModelClients:
     def __init__(self, client: ModelClient) -> None:
         self._client = client
 
+    def begin_run(self) -> None:
+        """Fakes never change."""
+
     def of(self, agent: AgentConfig) -> ModelClient:
         """Return the client."""
         return self._client

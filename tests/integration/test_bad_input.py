@@ -133,8 +133,8 @@ async def test_a_backend_that_cannot_be_reached_is_named_on_our_own_apis(
 
 async def test_an_agent_whose_server_is_away_is_stood_in_for(scripted: ScriptedLLM) -> None:
     scripted.answer = cast()
-    seated = [AgentConfig(id="ada"), AgentConfig(id="ben", base_url=f"{DOWN.url}/v1", model="any")]
-    async with assigner_at(scripted, seated) as running:
+    seated = [AgentConfig(id="ada"), AgentConfig(id="ben", model="any")]
+    async with assigner_at(scripted, seated, others={"any": DOWN}) as running:
         finished = await RpcApi(running.grpc, ASSIGNER).ask("Deliberate", question="Is it so?")
 
     assert (finished["outcome"], finished["answer"], finished["degraded"]) == ("ANSWERED", "the synthesis", True)

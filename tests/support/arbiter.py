@@ -6,7 +6,7 @@ async with arbiter_at(scripted) as running:
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from services.arbiter.service.claim_tracing import Encoding
 from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.settings import Settings
 from tests.support.apis import Running, serving
-from tests.support.assigner import NO_PRICES, ModelServer, model_clients_of
+from tests.support.assigner import NO_OTHERS, NO_PRICES, ModelServer, model_clients_of
 
 ARBITER = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
 LIMITS = Limits(max_generations=96, max_generated_tokens=32_768, timeout_ms=60_000)
@@ -120,10 +120,11 @@ async def arbiter_at(
     encoder: Encoding | str | None = None,
     calculator: MathematicsSource | None = None,
     prices: Prices = NO_PRICES,
+    others: Mapping[str, ModelServer] = NO_OTHERS,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
-    """An arbiter on `llm` with both APIs; `encoder` is one, or its URL."""
-    clients = model_clients_of(llm, prices)
+    """An arbiter on `llm` with both APIs; `encoder` is one, or its URL; `others` are further models by name."""
+    clients = model_clients_of(llm, prices, others)
     embeddings = Embeddings(encoder) if isinstance(encoder, str) else None
     encoding = embeddings or (encoder if not isinstance(encoder, str) else None) or WordEncoder()
     parts = Parts(
@@ -131,7 +132,7 @@ async def arbiter_at(
         agents=lambda: agents,
         encoder=encoding,
         calculator=calculator or InProcessCalculator(),
-        health=Health({"inference": clients.default.probe}),
+        health=Health({"inference": clients.probe}),
         close=clients.close if embeddings is None else partial(closing, clients.close, embeddings.close),
     )
     async with arbiter_of(parts, **settings) as running:

@@ -4,22 +4,25 @@ async with assigner_at(scripted, agents) as running:
     api = RpcFace(running.grpc, ASSIGNER)
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
-from inference import BackendConfig, BackendModelClients, build_backend
+from configuration.models import ModelCatalogue, ModelConfig, ModelEndpoint, ModelPrice
+from inference import BackendModelClients, backend_config, build_backend
 from kernel.msv.affect import vader
-from kernel.prices import Prices, price_of
+from kernel.prices import Price, Prices, price_of
 from services.assigner.compose import Parts, compose
 from services.assigner.settings import Settings
 from tests.support.apis import Running, serving
 
 NO_PRICES: Prices = MappingProxyType({})
+NO_OTHERS: Mapping[str, Any] = MappingProxyType({})
 SETTINGS = Settings.model_validate({"max_generations": 32, "max_generated_tokens": 8192, "timeout_ms": 60_000})
 
 
@@ -42,10 +45,11 @@ async def assigner_at(
     *,
     keyring: Keyring | None = None,
     prices: Prices = NO_PRICES,
+    others: Mapping[str, ModelServer] = NO_OTHERS,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
-    """An assigner on `llm` with both APIs; without `agents`, with those that ship."""
-    clients = model_clients_of(llm, prices)
+    """An assigner on `llm` with both APIs; without `agents`, with those that ship; `others` are further models."""
+    clients = model_clients_of(llm, prices, others)
     configured = agents or read_agents(DEFAULT_AGENTS_FILE)
     parts = Parts(
         model_clients=clients,
@@ -53,7 +57,7 @@ async def assigner_at(
         affect=vader,
         close=clients.close,
         keyring=keyring or Keyring(),
-        health=Health({}, {"inference": clients.default.probe}),
+        health=Health({}, {"inference": clients.probe}),
     )
     async with assigner_of(parts, **settings) as running:
         yield running
@@ -68,8 +72,28 @@ async def assigner_of(parts: Parts, **settings: Any) -> AsyncIterator[Running]: 
     await service.close()
 
 
-def model_clients_of(llm: ModelServer, prices: Prices = NO_PRICES) -> BackendModelClients:
-    """Model clients whose default is the model of `llm`."""
-    price = price_of(llm.model, prices)
-    config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
-    return BackendModelClients(build_backend(config), build_backend, prices)
+def model_clients_of(
+    llm: ModelServer, prices: Prices = NO_PRICES, others: Mapping[str, ModelServer] = NO_OTHERS
+) -> BackendModelClients:
+    """Model clients whose default is the model of `llm`; `others` are further models by name."""
+    servers = {llm.model: llm, **others}
+    models = tuple(
+        ModelConfig(
+            name=name,
+            served_as=server.model,
+            endpoints=(ModelEndpoint(url=server.url),),
+            price=_price(price_of(name, prices)),
+        )
+        for name, server in servers.items()
+    )
+    catalogue = ModelCatalogue(version="tests", models=models)
+    names = {llm.model: "default"}
+    return BackendModelClients(
+        lambda: catalogue,
+        build_backend,
+        lambda model: replace(backend_config(model), name=names.get(model.name, model.name)),
+    )
+
+
+def _price(price: Price | None) -> ModelPrice | None:
+    return None if price is None else ModelPrice(prompt=price.prompt, completion=price.completion)

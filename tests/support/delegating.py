@@ -21,7 +21,7 @@ from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.settings import Settings
 from tests.support.apis import RestApi, RpcApi, Running, serving
-from tests.support.assigner import NO_PRICES, model_clients_of
+from tests.support.assigner import NO_OTHERS, NO_PRICES, ModelServer, model_clients_of
 from tests.support.stack import NO_SERVER, ROOT, Body, Server
 
 AGENTS = read_agents(ROOT / "config" / "agents.delegation.yaml")
@@ -90,12 +90,13 @@ async def delegation_at(
     recalibrating: bool = False,
     recalibration_interval_s: float = 0.05,
     prices: Prices = NO_PRICES,
+    others: Mapping[str, ModelServer] = NO_OTHERS,
 ) -> AsyncIterator[Delegation]:
     """Run a delegation service on `llm`; without an encoder only a model can classify tasks."""
     parts = Parts(
         engine=db.build_engine(database),
         reading=db.build_engine(database, connections=db.CONNECTIONS // 2),
-        model_clients=model_clients_of(llm, prices),
+        model_clients=model_clients_of(llm, prices, others),
         embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),
         agents=lambda: agents,
         dimensions=dimensions,

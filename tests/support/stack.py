@@ -50,7 +50,7 @@ from services.router.service.knowledge.values import KnowledgeStore
 from services.router.service.runs.journal import Journal
 from services.router.settings import Settings
 from tests.support.apis import Running, serving
-from tests.support.assigner import NO_PRICES, model_clients_of
+from tests.support.assigner import NO_OTHERS, NO_PRICES, ModelServer, model_clients_of
 
 ROOT = Path(__file__).parents[2]
 NO_SERVER = "127.0.0.1:1"
@@ -215,8 +215,11 @@ async def router_at(
     storage: RunStorageOptions | None = None,
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
     prices: Prices = NO_PRICES,
+    models: Mapping[str, ModelServer] = NO_OTHERS,
 ) -> AsyncIterator[RunningRouter]:
     """Serve a router on `llm` by both APIs; `others` are the addresses of the other services, away if left out.
+
+    `models` are further models by name.
 
     Without an encoder it compares conversations with nothing.
     """
@@ -234,7 +237,7 @@ async def router_at(
         calibration_growth=fitting.growth,
     )
     parts = Parts(
-        model_clients=model_clients_of(llm, prices),
+        model_clients=model_clients_of(llm, prices, models),
         database=postgres_database(database),
         embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),
         has_encoder=bool(encoder_url),

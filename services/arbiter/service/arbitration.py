@@ -52,6 +52,7 @@ def arbitrate(request: ArbitrateRequest, *, context: ArbitrationContext) -> Asyn
         UnpricedModel: When the cost is limited, and a model that takes part has no price.
         MetacogError: The error, when nothing could be sampled at all.
     """
+    context.model_clients.begin_run()
     plan = build_plan(request, context.defaults)
     agents = choose_agents(request, plan.solvers, context.agents(), context.model_clients, context.default_agents)
     return stream_of(lambda emit: _run(request, plan, agents, context, emit))

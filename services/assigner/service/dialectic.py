@@ -103,6 +103,7 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         InfeasibleAssignment: When the agents may not hold five roles.
         MetacogError: The error that left no answer at all.
     """
+    context.model_clients.begin_run()
     chosen = participants(request.agents, {agent.id: agent for agent in context.agents()})
     agents = sorted(chosen.values(), key=lambda agent: agent.id)
     question = question_text(request.question, request.messages)

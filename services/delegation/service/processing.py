@@ -122,6 +122,7 @@ def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) ->
         RecordUnreadable: For the identifier of a task that another version stored in a form that this one cannot read.
         MetacogError: The error that left no answer at all.
     """
+    context.model_clients.begin_run()
     check_request(request, context.agents())
     all_agents = {agent.id: agent for agent in context.agents()}
     agents = participants(request.agents, all_agents)

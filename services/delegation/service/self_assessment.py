@@ -71,6 +71,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
         MetacogError: When the dimension had to be classified and could not be.
     """
     started = time.monotonic()
+    context.model_clients.begin_run()
     agents = participants(request.agents, {agent.id: agent for agent in context.agents()})
     models = clients_of(context.model_clients, agents.values())
     task = TaskContext(

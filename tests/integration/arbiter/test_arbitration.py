@@ -165,12 +165,12 @@ async def test_a_vote_with_only_invalid_samples_abstains_with_a_reason(
 
 
 async def test_a_critique_begins_while_the_other_solver_is_still_at_work(scripted: ScriptedLLM) -> None:
-    agents = [AgentConfig(id="slow", base_url="", system_prompt="slow"), AgentConfig(id="quick")]
+    agents = [AgentConfig(id="slow", system_prompt="slow"), AgentConfig(id="quick")]
     with ScriptedLLM(model="slow") as slow:
         slow.fault(Stall())
         scripted.answer = Script(["4"] * 5)
-        configured = [AgentConfig(id="slow", base_url=f"{slow.url}/v1", model="slow"), agents[1]]
-        async with arbiter_at(scripted, configured) as running:
+        configured = [AgentConfig(id="slow", model="slow"), agents[1]]
+        async with arbiter_at(scripted, configured, others={"slow": slow}) as running:
             api = RpcApi(running.grpc, ARBITER)
             fields = {"mode": "PAPER", "answer_type": "NUMBER", "solver_agents": ["slow", "quick"]}
             task = asyncio.create_task(arbitrated(api, **fields))
@@ -189,8 +189,8 @@ async def test_once_disagreement_is_certain_both_critiques_begin_and_hold_nothin
     scripted.answer = Script(["4"] * 3 + ["5"] * 3 + ["4", "4", "5", "5"] if stepwise else ["4"] * 5 + ["5"] * 5)
     with ScriptedLLM(model="critic") as critic:
         critic.fault(Stall(), Stall() if stepwise else None)
-        agents = [AgentConfig(id="critic", base_url=f"{critic.url}/v1", model="critic")]
-        async with arbiter_at(scripted, agents) as running:
+        agents = [AgentConfig(id="critic", model="critic")]
+        async with arbiter_at(scripted, agents, others={"critic": critic}) as running:
             api = RpcApi(running.grpc, ARBITER)
             stop = {"stop": "AGREE" if stepwise else "NONE"}
             fields = {"answer_type": "NUMBER", "critic_agent": "critic", "adaptive": stop}
@@ -240,9 +240,9 @@ async def test_every_part_may_have_a_model_of_its_own(scripted: ScriptedLLM) -> 
         other.answer = Script(["5"] * 5)
         agents = [
             AgentConfig(id="ada", system_prompt="You are Ada."),
-            AgentConfig(id="ben", base_url=f"{other.url}/v1", model="other", thinking=False),
+            AgentConfig(id="ben", model="other", thinking=False),
         ]
-        async with arbiter_at(scripted, agents) as running:
+        async with arbiter_at(scripted, agents, others={"other": other}) as running:
             api = RpcApi(running.grpc, ARBITER)
             end = await arbitrated(api, mode="PAPER", solver_agents=["ada", "ben"], arbiter_agent="ada")
 
@@ -636,10 +636,10 @@ async def test_a_batch_that_fails_leaves_what_was_drawn_before(api: RpcApi, scri
 
 async def test_one_solver_that_fails_leaves_the_other(scripted: ScriptedLLM) -> None:
     with ScriptedLLM(model="dead") as dead:
-        url = dead.url
+        pass
     scripted.answer = Script(["4", "5", "4", "4", "4"], ["4"] * 50)
-    agents = [AgentConfig(id="gone", base_url=f"{url}/v1", model="dead"), AgentConfig(id="here")]
-    async with arbiter_at(scripted, agents) as running:
+    agents = [AgentConfig(id="gone", model="dead"), AgentConfig(id="here")]
+    async with arbiter_at(scripted, agents, others={"dead": dead}) as running:
         end = await arbitrated(RpcApi(running.grpc, ARBITER), solver_agents=["gone", "here"])
 
     assert (end["answer"], end["degraded"]) == ("4", True)

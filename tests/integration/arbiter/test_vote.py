@@ -1,6 +1,6 @@
 """Votes over scripted models whose answers are known, by REST and by gRPC."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
 import pytest
@@ -24,8 +24,9 @@ def answers(*given: str | None) -> list[str]:
     return [sample_text(answer) for answer in given]
 
 
-def agent(name: str, llm: ScriptedLLM) -> AgentConfig:
-    return AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
+def agents_on(models: Mapping[str, ScriptedLLM]) -> list[AgentConfig]:
+    """An agent for each model, of the same name."""
+    return [AgentConfig(id=name, model=name) for name in models]
 
 
 class Spoken:
@@ -170,11 +171,8 @@ async def test_votes_ahead_are_asked_for_at_once_and_those_too_many_are_called_o
 async def test_three_sources_vote_in_the_order_of_their_record() -> None:
     with ScriptedLLM() as poor, ScriptedLLM() as good:
         poor.answer, good.answer = Spoken(answers("5")), Spoken(answers("4", "4"))
-        agents = [
-            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
-            for name, llm in (("poor", poor), ("good", good))
-        ]
-        async with arbiter_at(good, agents, programs=False) as running:
+        models = {"poor": poor, "good": good}
+        async with arbiter_at(good, agents_on(models), others=models, programs=False) as running:
             sources = [{"agent": "poor", "competence": 0.3}, {"agent": "good", "competence": 0.8}]
             end = await RestApi(running.rest, ARBITER).ask("Vote", question=QUESTION, sources=sources)
 
@@ -185,11 +183,10 @@ async def test_three_sources_vote_in_the_order_of_their_record() -> None:
 async def test_recorded_competences_order_the_services_own_sources() -> None:
     with ScriptedLLM() as poor, ScriptedLLM() as good:
         poor.answer, good.answer = Spoken(answers("5")), Spoken(answers("4", "4"))
-        agents = [
-            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
-            for name, llm in (("poor", poor), ("good", good))
-        ]
-        async with arbiter_at(good, agents, programs=False, solver_agents=["poor", "good"]) as running:
+        models = {"poor": poor, "good": good}
+        async with arbiter_at(
+            good, agents_on(models), others=models, programs=False, solver_agents=["poor", "good"]
+        ) as running:
             recorded = [{"agent": "good", "competence": 0.8}, {"agent": "poor", "competence": 0.3}]
             end = await RestApi(running.rest, ARBITER).ask(
                 "Vote", question=QUESTION, competences=recorded, draft={"text": "It is 6.", "model": "m"}
@@ -206,11 +203,8 @@ async def test_recorded_competences_order_the_services_own_sources() -> None:
 async def test_a_tie_is_won_by_the_source_with_the_better_record() -> None:
     with ScriptedLLM() as poor, ScriptedLLM() as good:
         poor.answer, good.answer = Spoken(answers("5")), Spoken(answers("4"))
-        agents = [
-            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
-            for name, llm in (("poor", poor), ("good", good))
-        ]
-        async with arbiter_at(good, agents, programs=False) as running:
+        models = {"poor": poor, "good": good}
+        async with arbiter_at(good, agents_on(models), others=models, programs=False) as running:
             sources = [{"agent": "poor", "competence": 0.3}, {"agent": "good", "competence": 0.8}]
             end = await RestApi(running.rest, ARBITER).ask("Vote", question=QUESTION, sources=sources, most=2)
 
@@ -226,11 +220,8 @@ async def test_a_source_that_fails_is_left_out_and_the_others_go_on(fault: Hangu
     with ScriptedLLM() as gone, ScriptedLLM() as there:
         gone.fault(*[fault] * 9)
         there.answer = Spoken(answers("4", "4"))
-        agents = [
-            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
-            for name, llm in (("gone", gone), ("there", there))
-        ]
-        async with arbiter_at(there, agents, programs=False) as running:
+        models = {"gone": gone, "there": there}
+        async with arbiter_at(there, agents_on(models), others=models, programs=False) as running:
             sources = [{"agent": "gone"}, {"agent": "there"}]
             end = await RpcApi(running.grpc, ARBITER).ask("Vote", question=QUESTION, sources=sources)
 

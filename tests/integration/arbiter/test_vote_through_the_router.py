@@ -168,10 +168,9 @@ async def test_one_of_two_servers_dies_and_the_other_decides(database_url: str, 
     with ScriptedLLM() as gone, ScriptedLLM() as there:
         there.answer = Voters("It is 5.", "4", "4")
         gone.fault(*[ErrorReply(503, "down")] * 9)
-        agents = [AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model) for name, llm in
-                  (("gone", gone), ("there", there))]  # fmt: skip
+        agents = [AgentConfig(id=name, model=name) for name in ("gone", "there")]
         async with (
-            arbiter_at(there, agents, programs=False) as arbiter,
+            arbiter_at(there, agents, others={"gone": gone, "there": there}, programs=False) as arbiter,
             router_at(there, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
         ):
             sources = [{"agent": "gone"}, {"agent": "there"}]

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import groupby
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from configuration.agents import AgentConfig
 from services.assigner.compose import CONTRACT as ASSIGNER
 from tests.support.apis import ApiError, Body, Events, RpcApi
-from tests.support.assigner import assigner_at
+from tests.support.assigner import NO_OTHERS, assigner_at
 from tests.support.models.scripted_llm import Cut, ErrorReply, Hangup, ScriptedLLM, Stall
 from tests.support.stack import TROUBLED, At, cast, rating, stage_of
 
@@ -34,9 +34,13 @@ def agent_of(body: Body) -> str:
 
 
 @asynccontextmanager
-async def assigner(llm: ScriptedLLM | At, configured: Sequence[AgentConfig] | None = None) -> AsyncIterator[RpcApi]:
+async def assigner(
+    llm: ScriptedLLM | At,
+    configured: Sequence[AgentConfig] | None = None,
+    others: Mapping[str, ScriptedLLM] = NO_OTHERS,
+) -> AsyncIterator[RpcApi]:
     """An assigner, called by gRPC."""
-    async with assigner_at(llm, configured or agents(5)) as running:
+    async with assigner_at(llm, configured or agents(5), others=others) as running:
         yield RpcApi(running.grpc, ASSIGNER)
 
 
@@ -295,9 +299,9 @@ async def test_agents_use_their_own_servers(scripted: ScriptedLLM) -> None:
         other.answer = cast()
         configured = [
             AgentConfig(id="a01", system_prompt="You are a01."),
-            AgentConfig(id="a02", system_prompt="You are a02.", base_url=f"{other.url}/v1", model="other"),
+            AgentConfig(id="a02", system_prompt="You are a02.", model="other"),
         ]
-        async with assigner(scripted, configured) as api:
+        async with assigner(scripted, configured, others={"other": other}) as api:
             finished = await deliberated(api)
 
     assert {agent_of(body) for body in other.bodies} == {"a02"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inference.backend_client import Backend
-from inference.config import BackendConfig
+from inference.config import BackendConfig, Endpoint
 from inference.http.backend_connection import Headers
 from inference.http.timing import Timing
 from tests.integration.inference.support import MakeBackend, Noted, Served
@@ -71,7 +71,9 @@ async def backend_of(noted: Noted) -> AsyncIterator[MakeBackend]:
             headers: Headers = dict,
             **config: Any,  # noqa: ANN401
         ) -> Backend:
-            settings = BackendConfig(**{"name": "here", "base_url": at.url, "model": at.model, **config})
+            settings = BackendConfig(
+                **{"name": "here", "endpoints": [Endpoint(url=at.url)], "model": at.model, **config}
+            )
             backend = Backend(settings, timing=timing, observer=noted, headers=headers)
             stack.push_async_callback(backend.aclose)
             return backend

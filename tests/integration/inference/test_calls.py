@@ -2,6 +2,7 @@
 
 import pytest
 
+from inference.config import Endpoint
 from inference.errors import InvalidCall, UnparsableOutput
 from inference.features import Features
 from inference.values import WorkKind
@@ -43,7 +44,9 @@ async def test_priority_is_sent_for_the_work_that_has_one(llm: ScriptedLLM, back
 
 
 async def test_key_and_trace_travel_as_headers(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    backend = backend_of(llm, api_key="sesame", headers=lambda: {"traceparent": "00-1-2-01"})
+    backend = backend_of(
+        llm, endpoints=[Endpoint(url=llm.url, api_key="sesame")], headers=lambda: {"traceparent": "00-1-2-01"}
+    )
 
     await backend.complete(CALL, spend_of())
 

@@ -7,6 +7,7 @@ from urllib.request import urlopen
 import pytest
 
 from inference.accounting.reports import CANCELLED
+from inference.features import Features
 from tests.integration.inference.support import MakeBackend, Noted, Served, call_of, spend_of
 from tests.support.models.scripted_llm import ScriptedLLM, Stall
 
@@ -82,7 +83,7 @@ async def test_cancelling_a_call_closes_its_connection(llm: ScriptedLLM, backend
 
 async def test_cancelling_one_of_many_requests_cancels_them_all(llamacpp: ScriptedLLM, backend_of: MakeBackend) -> None:
     llamacpp.fault(Stall(), Stall(), Stall())
-    backend = backend_of(llamacpp, max_samples_per_call=4)
+    backend = backend_of(llamacpp, features=Features(samples_per_call=4))
     spend = spend_of()
     task = asyncio.create_task(backend.complete(call_of(samples=12, temperature=1.0), spend))
     await llamacpp.until(lambda it: len(it.requests) == 3)

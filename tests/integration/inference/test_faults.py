@@ -17,6 +17,7 @@ from inference.errors import (
     RequestRejected,
     UnparsableOutput,
 )
+from inference.features import Features
 from tests.integration.inference.support import (
     HELLO,
     MakeBackend,
@@ -227,7 +228,9 @@ async def test_what_arrived_before_the_deadline_is_kept(llm: ScriptedLLM, backen
     llm.fault(None, Stall(), None)
     spend = spend_of(timeout_ms=400)
 
-    completion = await backend_of(llm, max_samples_per_call=2).complete(call_of(samples=6, temperature=1.0), spend)
+    completion = await backend_of(llm, features=Features(samples_per_call=2)).complete(
+        call_of(samples=6, temperature=1.0), spend
+    )
 
     assert len(completion.samples) == 4
     assert isinstance(completion.shortfall, DeadlineExceeded)

@@ -6,6 +6,7 @@ import pytest
 
 from inference.config import Retries
 from inference.errors import BackendUnavailable, InvalidCall
+from inference.features import Features
 from tests.integration.inference.support import HELLO, MakeBackend, Served, read_forwarded, spend_of
 from tests.support.models.scripted_llm import Body, ErrorReply, RawReply, ScriptedLLM
 
@@ -52,7 +53,7 @@ async def test_a_backend_that_ignores_n_gets_a_request_for_the_rest(
 
 async def test_a_configured_limit_is_kept_and_usage_added_up(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     llm.reply("one", "one two", "one two three")
-    backend = backend_of(llm, max_samples_per_call=2)
+    backend = backend_of(llm, features=Features(samples_per_call=2))
 
     reply = await backend.forward({**BODY, "n": 3}, spend_of(generations=3), "system1")
 
@@ -81,7 +82,7 @@ async def test_a_real_server_gives_more_samples_than_it_has_slots(served: Served
 
 async def test_samples_that_cannot_be_had_are_a_failure(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     llm.fault(None, ErrorReply(500, "broken"))
-    backend, spend = backend_of(llm, max_samples_per_call=2, retries=Retries(count=0)), spend_of()
+    backend, spend = backend_of(llm, features=Features(samples_per_call=2), retries=Retries(count=0)), spend_of()
 
     with pytest.raises(BackendUnavailable, match="broken"):
         await backend.forward({**BODY, "n": 4}, spend, "system1")

@@ -96,6 +96,9 @@ def test_the_seed_of_a_run_is_the_callers_or_its_name() -> None:
 class UnusedModelClients:
     """Model clients that no test calls."""
 
+    def begin_run(self) -> None:
+        """Fakes never change."""
+
     def of(self, agent: AgentConfig) -> ModelClient:
         return cast("ModelClient", object())
 

@@ -81,6 +81,9 @@ class FakeModelClients:
     def __init__(self, before: Before = nothing, sure: Mapping[str, float] | None = None) -> None:
         self._before, self._sure = before, sure or {}
 
+    def begin_run(self) -> None:
+        """Fakes never change."""
+
     def of(self, agent: AgentConfig) -> Any:  # noqa: ANN401 - it has the methods that a dialectic calls
         level = self._sure.get(agent.id, 60.0)
         rated = {**dict.fromkeys(ORDER, level), "internal_inconsistency": 100 - level}

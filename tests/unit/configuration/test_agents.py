@@ -16,8 +16,6 @@ agents:
     tags: [logic]
   - id: ben-2
     model: qwen3
-    base_url: http://127.0.0.1:11434/v1
-    api_key_env: BEN_KEY
     capacity: 3
     thinking: false
     temperature: 0
@@ -45,8 +43,6 @@ def test_agents_are_read_as_they_are_written(file: Path) -> None:
     assert ben == AgentConfig(
         id="ben-2",
         model="qwen3",
-        base_url="http://127.0.0.1:11434/v1",
-        api_key_env="BEN_KEY",
         capacity=3,
         tags=(),
         thinking=False,
@@ -57,7 +53,7 @@ def test_agents_are_read_as_they_are_written(file: Path) -> None:
 def test_what_is_left_out_is_left_to_the_suite(file: Path) -> None:
     ada = read_agents(file)[0]
 
-    assert (ada.model, ada.base_url, ada.capacity, ada.thinking) == ("", "", None, None)
+    assert (ada.model, ada.capacity, ada.thinking) == ("", None, None)
 
 
 @pytest.mark.parametrize("name", ["agents.yaml", "agents.poster.yaml"])
@@ -76,7 +72,12 @@ def test_the_agents_that_come_with_the_suite_can_be_read(name: str) -> None:
         ("agents:\n  - id: ada\n  - id: ben\n  - id: ada\n", 4, "id 'ada' is used twice"),
         ("agents:\n  - id: ada\n  - capacity: 0\n    id: ben\n", 3, "capacity of 'ben' is 0; it must be at least 1"),
         ("agents:\n  - id: ada\n    capacity: many\n", 3, "agents.0.capacity"),
-        ("agents:\n  - id: ada\n    base_url: 127.0.0.1:8000/v1\n", 2, "must start with http:// or https://"),
+        (
+            "agents:\n  - id: ada\n    base_url: http://127.0.0.1:8000/v1\n",
+            3,
+            "in models.yaml (METACOG_MODELS_FILE) `- {name: NAME, endpoints: [{url: ...}]}`",
+        ),
+        ("agents:\n  - id: ada\n    api_key_env: KEY\n", 3, "endpoints: [{url: ..., api_key_env: ...}]"),
         ("agents:\n  - id: ada\n    temperature: 2.1\n", 2, "temperature of 'ada' is 2.1; it must lie in [0, 2]"),
         ("agents:\n  - id: ada\n    temperature: .nan\n", 2, "it must lie in [0, 2]"),
         ("agents:\n  - id: ada lovelace\n", 2, "must be letters, digits, `-` and `_`"),

@@ -88,6 +88,7 @@ def vote(request: VoteRequest, *, context: VoteContext) -> AsyncGenerator[VoteEv
         UnpricedModel: When the cost is limited, and a model that votes has no price.
         MetacogError: The error of the first source, when no source could be asked at all.
     """
+    context.model_clients.begin_run()
     text = question_text(request.question, request.messages)
     rule = _rule(request)
     options = listed_options(text)

@@ -16,11 +16,11 @@ from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
-from inference import Priced, Spend
+from inference import RunModels, Spend
 from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOLVERS
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
-from kernel.errors import InternalError, MetacogError
+from kernel.errors import InternalError, MalformedRequest, MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
@@ -225,8 +225,8 @@ class AnswerContext:
     limits: Mapping[Strategy | None, Limits]
     recorder: RunRecorder
     idempotency: IdempotentAnswers
+    models: RunModels
     answer_tokens: int = 1024
-    models: Sequence[Priced] = ()
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = without_map
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -286,11 +286,13 @@ async def answer(
         Overloaded: When as much is in flight as may be; nothing was done, and no run recorded.
         MalformedRequest: When there is nothing to answer.
         UnknownStrategy: For a strategy that the router does not have.
+        ModelNotFound: For a model that is not in the catalogue.
         MetacogError: The error that left no answer; the run is recorded with its reason.
     """
     with context.admission.request():
+        context.models.begin_run()
         messages = conversation(request.question, request.messages)
-        named = named_strategy(request.strategy)
+        named = _named(request)
         run = RunInProgress(context, request, messages, named, origin)
         REQUEST_ENDS_AT.set(run.spend.deadline)
         async with context.idempotency.once(origin.key_name, request.request_id, run.digest, run.spend) as repetition:
@@ -302,6 +304,23 @@ async def answer(
             async with aclosing(_run_events(run, context, named)) as events:
                 async for event in events:
                     yield event
+
+
+def _named(request: AnswerRequest) -> Strategy | None:
+    """Return the strategy that the request names; a model answers by System 1.
+
+    Raises:
+        UnknownStrategy: For a strategy that the router does not have.
+        MalformedRequest: For a model with a strategy that takes none.
+    """
+    named = named_strategy(request.strategy)
+    if not request.model:
+        return named
+    if named not in (None, Strategy.SYSTEM_ONE):
+        raise MalformedRequest(
+            f"model: only {Strategy.SYSTEM_ONE} answers by one model, not {named}; leave out one of them", field="model"
+        )
+    return Strategy.SYSTEM_ONE
 
 
 async def _run_events(
@@ -389,7 +408,7 @@ class RunInProgress:
             context.limits[named], request, origin.samples, named, answer_tokens=context.answer_tokens
         )
         self._limits = limits(request.envelope, default)
-        self.spend = Spend(self._limits, models=context.models)
+        self.spend = Spend(self._limits, models=context.models.of_run(request.model))
 
     def routing_question(self, named: Strategy | None) -> RoutingQuestion:
         """Return what is to be decided on."""

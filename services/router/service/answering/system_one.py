@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from inference import BackendModelClient, Call, Completion, Spend, WorkKind
+from inference import BackendModelClients, Call, Completion, Spend, WorkKind
 from kernel.conversation import Turn, chat_of_turns
 from kernel.outcomes import Outcome
 from services.router.service.answering.answer import StrategyResult, StrategyTask
@@ -22,13 +22,13 @@ class SystemOne:
     """System 1 answers by one single-pass call.
 
     Args:
-        model_client: Client of the model.
+        models: The models, of which a request may name one.
         max_tokens: Tokens of an answer whose request states none [count].
         temperature: Sampling temperature of a request that states none [0..2].
     """
 
-    def __init__(self, model_client: BackendModelClient, *, max_tokens: int = 1024, temperature: float = 0.7) -> None:
-        self._model_client = model_client
+    def __init__(self, models: BackendModelClients, *, max_tokens: int = 1024, temperature: float = 0.7) -> None:
+        self._models = models
         self._max_tokens = max_tokens
         self._temperature = temperature
 
@@ -38,7 +38,8 @@ class SystemOne:
             yield AnswerToken(text=task.draft.text)
             yield result_of_draft(task.draft, task.route)
             return
-        async with await self._model_client.stream(self._call(task.request, task.messages), spend) as stream:
+        model = self._models.named(task.request.model)
+        async with await model.stream(self._call(task.request, task.messages), spend) as stream:
             async for delta in stream:
                 if delta.text:
                     yield AnswerToken(text=delta.text)
@@ -46,10 +47,11 @@ class SystemOne:
 
     def drafter(self, request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
         """Return the drafter of the answer to one request."""
-        return partial(self._draft, self._call(request, messages))
+        return partial(self._draft, request.model, self._call(request, messages))
 
-    async def _draft(self, call: Call, spend: Spend) -> DraftAnswer:
-        return _draft_of(await self._model_client.complete(replace(call, logprobs=True, top_logprobs=1), spend))
+    async def _draft(self, model: str, call: Call, spend: Spend) -> DraftAnswer:
+        call = replace(call, logprobs=True, top_logprobs=1)
+        return _draft_of(await self._models.named(model).complete(call, spend))
 
     def _call(self, request: AnswerRequest, messages: Sequence[Turn]) -> Call:
         return Call(

@@ -108,6 +108,7 @@ class AnswerRequest:
     stop: Annotated[Sequence[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()
     arbitration: ArbitrationOptions | None = None
     vote: VoteOptions | None = None
+    model: Annotated[str, Field(max_length=200)] = ""
 
 
 @value

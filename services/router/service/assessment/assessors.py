@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from chassis.clock import milliseconds_since
-from inference import Priced, Spend
+from inference import RunModels, Spend
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, limits
 from kernel.msv.ratings import RATING_MAX_TOKENS
@@ -115,7 +115,7 @@ async def assess(
     assessors: Assessors,
     default: Limits,
     drafter: DrafterFactory,
-    models: Sequence[Priced] = (),
+    models: RunModels,
     key_name: str = "",
 ) -> AssessResponse:
     """Return the state of a question.
@@ -125,7 +125,8 @@ async def assess(
         MalformedRequest: When there is nothing to assess.
         UnknownAssessor: For an assessor that the router does not have.
     """
-    began, spend = time.monotonic(), Spend(limits(request.envelope, default), models=models)
+    models.begin_run()
+    began, spend = time.monotonic(), Spend(limits(request.envelope, default), models=models.of_run(""))
     messages = checked_turns(conversation(request.question, request.messages))
     draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
     subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)

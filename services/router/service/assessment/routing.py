@@ -14,7 +14,7 @@ from typing import Any
 
 from chassis.clock import milliseconds_since
 from chassis.json_text import dumps
-from inference import Priced, Spend
+from inference import RunModels, Spend
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, ActivationWeights, Route, activation, choose
 from kernel.answers import AnswerType
 from kernel.conversation import checked_turns, conversation
@@ -234,7 +234,7 @@ async def route(
     context: RoutingContext,
     default: Limits,
     drafter: DrafterFactory,
-    models: Sequence[Priced] = (),
+    models: RunModels,
     key_name: str = "",
 ) -> RouteResponse:
     """Return the choice for a question, or for a given state.
@@ -245,6 +245,7 @@ async def route(
         UnknownAssessor: For an assessor that the router does not have.
         MalformedRequest: When there is nothing to decide on.
     """
+    models.begin_run()
     named = named_strategy(request.strategy)
     subject = None
     if request.msv is None and not named:
@@ -252,7 +253,7 @@ async def route(
         draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
         subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)
     question = RoutingQuestion(subject=subject, msv=request.msv, named=named, assessor=request.assessor)
-    return (await decide(question, Spend(limits(request.envelope, default), models=models), context)).routed
+    return (await decide(question, Spend(limits(request.envelope, default), models=models.of_run("")), context)).routed
 
 
 async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContext) -> RoutingDecision:

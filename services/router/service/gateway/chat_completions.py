@@ -4,7 +4,7 @@ Every field is checked: an invalid one is rejected by name, whatever a backend w
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import orjson
@@ -13,6 +13,7 @@ from chassis.serving.wire import MAX_COUNT, MAX_SEED, Count, RequestId, Seed, fr
 from inference import (
     NO_FIELDS,
     Backend,
+    BackendModelClients,
     Spend,
     checked_body,
     object_of,
@@ -23,7 +24,7 @@ from inference import (
     text_of,
 )
 from kernel.answers import AnswerType
-from kernel.conversation import Turn, non_text_field, turns_of_chat
+from kernel.conversation import Turn, has_images, non_text_field, turns_of_chat
 from kernel.envelope import Envelope
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.msv import MSV
@@ -109,16 +110,21 @@ def stop_texts(body: Mapping[str, Any]) -> Sequence[str]:
 
 
 MODEL = "metacog"
+# Some clients read what is before a slash as a provider, so each strategy has a name without one.
 # Fields that System 2 has no use for, checked all the same: name, least, most.
 RANGES = (("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
-MODELS: Mapping[str, str] = {MODEL: "", **{f"{MODEL}/{strategy}": strategy for strategy in Strategy}}
+SEPARATORS = ("/", "-")
+MODELS: Mapping[str, str] = {
+    MODEL: "",
+    **{f"{MODEL}{separator}{strategy}": strategy for separator in SEPARATORS for strategy in Strategy},
+}
 
 
-def unknown_model(model: str) -> UnknownModel:
-    """Return the error for a model that the gateway does not offer."""
-    return UnknownModel(
-        f"the model {model!r} does not exist; there are {', '.join(MODELS)}", field="model", model=model
-    )
+def unknown_model(model: str, others: Sequence[str] = ()) -> UnknownModel:
+    """Return the error for a model that the gateway does not offer; `others` are those beside its own."""
+    own = [name for name in MODELS if not name.startswith(f"{MODEL}-")]
+    offered = ", ".join([*own, *others])
+    return UnknownModel(f"the model {model!r} does not exist; there are {offered}", field="model", model=model)
 
 
 @value
@@ -184,12 +190,21 @@ class ChatRequest:
     include_usage: bool
 
 
-def parsed_request(body: object, aliases: Mapping[str, str], *, key_name: str = "") -> ChatRequest:
+def model_name(body: object) -> str:
+    """Return the model name of the chat request in `body`; empty where there is none."""
+    given = body.get("model") if isinstance(body, dict) else None
+    return given if isinstance(given, str) else ""
+
+
+def parsed_request(
+    body: object, aliases: Mapping[str, str], *, models: Sequence[str] = (), key_name: str = ""
+) -> ChatRequest:
     """Return the chat request in `body`.
 
     Args:
         body: The request as JSON has it.
-        aliases: Model names that stand for ours.
+        aliases: Model names that stand for others.
+        models: Names of models that answer as System 1.
         key_name: Name of the API key of the request.
 
     Raises:
@@ -205,12 +220,13 @@ def parsed_request(body: object, aliases: Mapping[str, str], *, key_name: str = 
     if not isinstance(model, str) or not model:
         raise MalformedRequest("model: give a model name; /v1/models lists them", field="model")
     named = aliases.get(model, model)
-    if named not in MODELS:
-        raise unknown_model(model)
+    if named not in MODELS and named not in models:
+        raise unknown_model(model, models)
+    own_model = "" if named in MODELS else named
     turns = turns_of_chat(given.get("messages"))
     stream = bool_field(given, "stream")
     given |= whole_number_fields(given)
-    strategy, reason = _strategy(given, MODELS[named])
+    strategy, reason = _strategy(given, Strategy.SYSTEM_ONE if own_model else MODELS[named])
     if strategy != Strategy.SYSTEM_ONE:  # whose call is checked as it is made
         checked_body(given)
         for name, least, most in RANGES:
@@ -219,7 +235,7 @@ def parsed_request(body: object, aliases: Mapping[str, str], *, key_name: str = 
     return ChatRequest(
         body=given,
         options=options,
-        request=_answer_request(given, options, turns, strategy),
+        request=replace(_answer_request(given, options, turns, strategy), model=own_model),
         origin=_origin(body, options, reason, key_name),
         model=model,
         stream=stream,
@@ -406,15 +422,16 @@ def head(run_id: str, created: int, chat: ChatRequest, kind: str) -> dict[str, A
 class Passthrough:
     """The passthrough is System 1 for one chat request: the client's own request, forwarded to the backend."""
 
-    def __init__(self, backend: Backend, chat: ChatRequest) -> None:
-        self._backend = backend
+    def __init__(self, models: BackendModelClients, chat: ChatRequest) -> None:
+        self._models = models
         self._chat = chat
 
     async def __call__(
         self, task: StrategyTask, spend: Spend
     ) -> AsyncGenerator[AnswerToken | PassedThrough | StrategyResult, None]:
         """Yield what the backend sends, then the result; a draft is not generated again."""
-        body = {**self._chat.body, "model": self._backend.config.model}
+        backend = self._backend()
+        body = {**self._chat.body, "model": backend.config.model}
         if task.draft is not None and self._chat.stream:
             yield AnswerToken(text=task.draft.text)
             yield result_of_draft(task.draft, task.route)
@@ -423,14 +440,14 @@ class Passthrough:
             yield _reply_result(task.draft.document, task, cut=task.draft.cut)
         elif self._chat.stream:
             pieces: list[bytes] = []
-            async with await self._backend.forward_stream(body, spend, STAGE) as stream:
+            async with await backend.forward_stream(body, spend, STAGE) as stream:
                 async for event in stream:
                     if not event.done:
                         pieces.append(event.raw)
                         yield PassedThrough(raw=event.raw, document=event.document)
             yield _stream_result(pieces, task, cut=stream.cut)
         else:
-            reply = await self._backend.forward(body, spend, STAGE)
+            reply = await backend.forward(body, spend, STAGE)
             yield PassedThrough(document=reply.document)
             yield _reply_result(reply.document, task, cut=reply.cut)
 
@@ -438,10 +455,29 @@ class Passthrough:
         """Return the drafter of the same answer, with the probabilities by which it can be judged."""
         return self._draft
 
+    def _backend(self) -> Backend:
+        """Return the backend of the model that the request names, or of the default one.
+
+        Raises:
+            MalformedRequest: When that model is known to lack what the request needs.
+        """
+        backend, body = self._models.current().named(self._chat.request.model), self._chat.body
+        lacks = (
+            ("tools", bool(body.get("tools") or body.get("functions")), backend.config.features.tools),
+            ("messages", has_images(body["messages"]), backend.config.features.images),
+        )
+        for field_name, needed, able in lacks:
+            if needed and able is False:
+                feature = "tools" if field_name == "tools" else "images"
+                message = f"{field_name}: the model {backend.config.name} is configured without {feature}"
+                raise MalformedRequest(f"{message} (models.yaml: features.{feature})", field=field_name)
+        return backend
+
     async def _draft(self, spend: Spend) -> DraftAnswer:
-        body = {**self._chat.body, "model": self._backend.config.model, "stream": False}
-        with_logprobs = {} if self._backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
-        reply = await self._backend.forward({**body, **with_logprobs}, spend, STAGE)
+        backend = self._backend()
+        body = {**self._chat.body, "model": backend.config.model, "stream": False}
+        with_logprobs = {} if backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
+        reply = await backend.forward({**body, **with_logprobs}, spend, STAGE)
         choice = next(iter(objects_of(reply.document.get("choices"))), NO_FIELDS)
         listed = objects_of(object_of(choice.get("logprobs")).get("content"))
         return DraftAnswer(

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from inference.config import BackendConfig, Retries
+from inference.config import BackendConfig, Endpoint, Retries
 from inference.features import Features
 from inference.http.timing import pause_s
 from inference.sampling.sampler import Portion, body_of, portion_seed, portions_of
 from inference.values import Call, WorkKind
 
-HERE = BackendConfig(name="here", base_url="http://llm", model="m")
+HERE = BackendConfig(name="here", endpoints=[Endpoint(url="http://llm")], model="m")
 CALL = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=8, stage="thesis", work=WorkKind.STAGE)
 ONE = Portion(offset=0, samples=1, tokens=8)
 

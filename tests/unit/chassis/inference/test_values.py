@@ -1,10 +1,11 @@
 import pytest
 
-from inference.config import BackendConfig
+from inference.config import BackendConfig, Endpoint
 from inference.errors import InvalidCall
 from inference.values import Call, ModelInfo, WorkKind
 from kernel.errors import InvalidArgument
 
+HERE = Endpoint(url="http://llm")
 GOOD = {
     "messages": [{"role": "user", "content": "Hi"}],
     "max_tokens": 8,
@@ -53,7 +54,7 @@ def test_greedy_samples_are_drawn_once(temperature: float, drawn: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base_url", "root"),
+    ("url", "root"),
     [
         ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
         ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/v1"),
@@ -61,18 +62,29 @@ def test_greedy_samples_are_drawn_once(temperature: float, drawn: int) -> None:
         ("https://api.example.com/openai/v1", "https://api.example.com/openai/v1"),
     ],
 )
-def test_a_base_url_without_a_path_means_its_first_version(base_url: str, root: str) -> None:
-    assert BackendConfig(name="here", base_url=base_url, model="m").api_root == root
+def test_a_url_without_a_path_means_its_first_version(url: str, root: str) -> None:
+    assert Endpoint(url=url).api_root == root
 
 
-@pytest.mark.parametrize("wrong", [{"base_url": "llm:8000"}, {"base_url": "ftp://llm"}, {"idle_timeout_s": 5.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"endpoints": [Endpoint(url="llm:8000")]},
+        {"endpoints": [Endpoint(url="ftp://llm")]},
+        {"endpoints": [HERE, Endpoint(url="http://llm", weight=0)]},
+        {"endpoints": []},
+        {"idle_timeout_s": 5.0},
+    ],
+)
 def test_an_unusable_setting_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument):
-        BackendConfig(**{"name": "here", "base_url": "http://llm", "model": "m", **wrong})  # type: ignore[arg-type]
+        BackendConfig(**{"name": "here", "endpoints": [HERE], "model": "m", **wrong})  # type: ignore[arg-type]
 
 
 def test_a_key_is_never_shown() -> None:
-    assert "sesame" not in repr(BackendConfig(name="here", base_url="http://llm", model="m", api_key="sesame"))
+    assert "sesame" not in repr(
+        BackendConfig(name="here", endpoints=[Endpoint(url="http://llm", api_key="sesame")], model="m")
+    )
 
 
 @pytest.mark.parametrize("listed", ["llama3.2", "llama3.2:latest", "models/llama3.2"])

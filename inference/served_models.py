@@ -1,7 +1,7 @@
-"""The catalogue fetches the models of one backend and caches them for a while."""
+"""This module fetches the models that the endpoints of one backend list, and caches them for a while."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from inference.config import BackendConfig
 from inference.errors import BackendUnavailable, InferenceError, InvalidCall, ModelNotFound
@@ -20,15 +20,16 @@ LLAMACPP = "llamacpp"
 Models = tuple[ModelInfo, ...]
 
 
-class Catalogue:
-    """A catalogue holds the models that a backend serves.
+class ServedModels:
+    """Served models are those that the endpoints of a backend list.
 
     llama.cpp answers 200 for a model that it does not have, and ignores a `max_tokens` beyond its context: so both are
-    checked here, against its list. A backend without a list is trusted.
+    checked here, against its list. An endpoint without a list is trusted; one that lists other models only gets no
+    requests until it lists this one.
 
     Args:
         config: The backend.
-        connection: The way to it.
+        connection: The way to its endpoints.
         clock: Monotonic clock [s].
     """
 
@@ -41,25 +42,42 @@ class Catalogue:
         self._good_until = float("-inf")
 
     async def models(self) -> Models:
-        """Fetch the models now, within `MODELS_TIMEOUT_S`.
+        """Fetch the models of all endpoints now, within `MODELS_TIMEOUT_S`; an endpoint that fails is left out.
 
         Raises:
-            BackendUnavailable: When the backend cannot be reached or is not ready.
-            InferenceError: When it rejects the request.
+            BackendUnavailable: When not one endpoint can be reached and is ready.
+            InferenceError: When each rejects the request.
         """
-        name = self._config.name
-        try:
-            async with asyncio.timeout(MODELS_TIMEOUT_S):
-                reply = await self._connection.get("/models")
-        except (TransportFailure, TimeoutError) as failure:
-            reason = str(failure) or f"no answer within {MODELS_TIMEOUT_S:g} s"
-            message = f"backend {name} cannot be reached at {self._config.base_url}: {reason}"
-            raise BackendUnavailable(message, backend=name) from failure
-        if reply.status != 200:
-            raise error_of(name, self._config.model, reply)
-        models = tuple(_model(entry) for entry in objects_of(parse_object(reply.body).get("data")))
+        fetched = await self.by_endpoint()
+        listed = {place: found for place, found in enumerate(fetched) if not isinstance(found, InferenceError)}
+        if not listed:
+            raise next(found for found in fetched if isinstance(found, InferenceError))
+        wanted = self._config.model
+        serving = [place for place, found in listed.items() if not found or _find(found, wanted)]
+        if serving:
+            self._connection.leave_out(frozenset(listed) - frozenset(serving))
+        models = tuple(model for place in (serving or listed) for model in listed[place])
         self._cache(models or None, CACHED_S)
         return models
+
+    async def by_endpoint(self) -> Sequence[Models | InferenceError]:
+        """Fetch the models that each endpoint lists, or the error that it gives, in the order of the configuration."""
+        async with asyncio.TaskGroup() as group:
+            places = range(len(self._config.endpoints))
+            fetched = [group.create_task(self._models_at(place)) for place in places]
+        return [each.result() for each in fetched]
+
+    async def _models_at(self, place: int) -> Models | InferenceError:
+        name, url = self._config.name, self._config.endpoints[place].url
+        try:
+            async with asyncio.timeout(MODELS_TIMEOUT_S):
+                reply = await self._connection.get(place, "/models")
+        except (TransportFailure, TimeoutError) as failure:
+            reason = str(failure) or f"no answer within {MODELS_TIMEOUT_S:g} s"
+            return BackendUnavailable(f"backend {name} cannot be reached at {url}: {reason}", backend=name)
+        if reply.status != 200:
+            return error_of(name, self._config.model, reply)
+        return tuple(_model(entry) for entry in objects_of(parse_object(reply.body).get("data")))
 
     @property
     def is_fresh(self) -> bool:
@@ -97,8 +115,8 @@ class Catalogue:
         models = await self.known()
         context = self._config.context_tokens
         if models:
-            listed = self._served(models).context_tokens
-            context = context or listed
+            listed = self._contexts(models)
+            context = context or min(listed, default=None)
         if context is not None and max_tokens is not None and max_tokens >= context:
             raise InvalidCall("max_tokens", f"{max_tokens} leave no room for a prompt in the context of {context}")
         return context
@@ -107,22 +125,27 @@ class Catalogue:
         """Forget the models, since the backend contradicted its list; the next call fetches them again."""
         self._good_until = float("-inf")
 
-    def _served(self, models: Models) -> ModelInfo:
+    def _contexts(self, models: Models) -> Sequence[int]:
+        """Return the contexts that the endpoints list for the model [tokens]."""
         wanted = self._config.model
-        found = next((model for model in models if model.answers_to(wanted)), None)
-        if found is None:
-            served = ", ".join(sorted(model.id for model in models))
+        found = [model for model in models if model.answers_to(wanted)]
+        if not found:
+            served = ", ".join(sorted({model.id for model in models}))
             raise ModelNotFound(
                 f"backend {self._config.name} does not serve {wanted}, but {served}",
                 backend=self._config.name,
                 model=wanted,
                 served=served,
             )
-        return found
+        return [model.context_tokens for model in found if model.context_tokens is not None]
 
     def _cache(self, models: Models | None, for_s: float) -> None:
         self._models = models
         self._good_until = self._clock() + for_s
+
+
+def _find(models: Models, name: str) -> ModelInfo | None:
+    return next((model for model in models if model.answers_to(name)), None)
 
 
 def _model(entry: Mapping[str, object]) -> ModelInfo:
