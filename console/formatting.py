@@ -32,6 +32,11 @@ _BY_ACTIVATION: Mapping[str, str] = {
     "SYSTEM_ONE": "its activation is below the threshold",
     "SYSTEM_TWO": "its activation reaches the threshold",
 }
+_PANEL_STOPS: Mapping[str, str] = {
+    "AGREED": "two agree",
+    "ALL_ASKED": "all were asked and no two agree",
+    "BUDGET_EXHAUSTED": "a limit of the envelope was reached and no two agree",
+}
 _MODE_REASONS: Mapping[str, str] = {
     "confident": "its confidence is sufficient",
     "routine": "its profile alone is sufficient",
@@ -160,6 +165,11 @@ def reason(reason: str, chosen: str = "") -> str:
     return _ROUTING_REASONS.get(reason, words(reason))
 
 
+def panel_stop(reason: str) -> str:
+    """Return why no further agent of a panel was asked."""
+    return _PANEL_STOPS.get(reason, words(reason))
+
+
 def mode_reason(reason: str) -> str:
     """Format the reason for the executor of a task."""
     return _MODE_REASONS.get(reason, words(reason))
@@ -248,6 +258,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "duration": duration,
     "excerpt": excerpt,
     "mode_reason": mode_reason,
+    "panel_stop": panel_stop,
     "initials": initials,
     "moment": moment,
     "number": number,

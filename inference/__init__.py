@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ModelClients,
         backend_config,
     )
+    from inference.sampling.ratings import CallInOrder, rated
     from inference.sampling.reasoning import split_reasoning
     from inference.sampling.sampler import checked_body, max_prompt_tokens
     from inference.sampling.structured import read_document
@@ -95,6 +96,7 @@ _NAMES = {
         "ModelClients",
         "backend_config",
     ),
+    "sampling.ratings": ("CallInOrder", "rated"),
     "sampling.reasoning": ("split_reasoning",),
     "sampling.sampler": ("checked_body", "max_prompt_tokens"),
     "sampling.structured": ("read_document",),
@@ -132,6 +134,7 @@ __all__ = [
     "BreakerSettings",
     "Call",
     "CallEnd",
+    "CallInOrder",
     "CircuitOpen",
     "Completion",
     "CompletionSample",
@@ -177,6 +180,7 @@ __all__ = [
     "objects_of",
     "parse_event",
     "parse_object",
+    "rated",
     "read_document",
     "split_reasoning",
     "suite_models",

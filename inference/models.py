@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -14,11 +13,12 @@ from inference.backend_client import Backend
 from inference.config import BackendConfig, Endpoint, PoolSize
 from inference.errors import ModelNotFound
 from inference.features import Features
+from inference.sampling.ratings import CallInOrder, rated
 from inference.spend import Spend
 from inference.streaming.sample_stream import SampleStream
 from inference.values import Call, Completion, Delta, Structured, WorkKind
 from kernel.envelope import StageUsage
-from kernel.msv.ratings import ORDER, read_rating
+from kernel.msv.ratings import ORDER
 from kernel.prices import Price
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class ModelClient(Protocol):
     async def complete(self, call: Call, spend: Spend) -> Completion:
         """Return the samples of `call`."""
 
-    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
+    async def rate(self, build: CallInOrder, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
         """Return the numbers of one structured rating, by the names of `order`."""
 
     async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
@@ -121,9 +121,9 @@ class BackendModelClient:
         """Return the samples of `call`."""
         return await self._backend.complete(call, spend)
 
-    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
+    async def rate(self, build: CallInOrder, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
         """Return the numbers of one structured rating, by the names of `order`."""
-        return await self.read(call, partial(read_rating, order=order), spend)
+        return (await rated(self, build, order, spend)).values[0]
 
     async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
         """Return the one document of `call` that follows its schema, as `parse` reads it."""

@@ -149,9 +149,25 @@ def chosen_mode(decision: Body) -> str:
             return f"{decision['executor']} executes: {reason}"
         case "DELEGATED":
             return f"{decision['first_agent']} delegates to {decision['executor']}: {reason}"
+        case "COLLABORATED" if decision.get("panel"):
+            return f"{', '.join(decision['panel'])} answer in turn until two agree: {reason}"
         case "COLLABORATED":
             return f"all agents answer and vote: {reason}"
     return f"no agent is available: {reason}"
+
+
+PANEL_STOPS = {
+    "AGREED": "two agree",
+    "ALL_ASKED": "all were asked and no two agree",
+    "BUDGET_EXHAUSTED": "a limit of the envelope was reached and no two agree",
+}
+
+
+def panel_ending(done: Body) -> str:
+    """Describe how many agents of a panel were asked, and why no further one was; empty without a panel."""
+    if not done.get("panel_stop"):
+        return ""
+    return f"{len(done['votes'])} of {len(done['decision']['panel'])} asked: {PANEL_STOPS[done['panel_stop']]}"
 
 
 def _task_ending(done: Body) -> RenderableType:
@@ -162,6 +178,7 @@ def _task_ending(done: Body) -> RenderableType:
             "executor": chosen_mode(done["decision"]) if done["decision"] else "",
             "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
             "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no agent gave a valid answer",
+            "panel": panel_ending(done),
             "confidence": f"{confidence} from {(done['confidence_source'] or UNKNOWN).lower()}",
             "label": label(done["label"]) if done["label"] else "",
             "learned": "; ".join(map(_learned, done["profile_updates"])),

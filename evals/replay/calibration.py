@@ -206,7 +206,7 @@ class _Panels:
         seen: dict[VoteEvidence, int] = {}
         which = np.zeros(len(recorded), dtype=np.int64)
         hits, valid = np.zeros((2, len(recorded)), dtype=np.bool_)
-        for pattern, options, rows in _patterns(numbers, recorded.options, asked):
+        for pattern, options, rows in answer_patterns(numbers, recorded.options, asked):
             found = _outcome(pattern, sources, stops)
             if found is None:
                 continue
@@ -226,7 +226,7 @@ class _Panels:
         return _Voted(tuple(seen), which, hits, valid)
 
 
-def _patterns(numbers: Ints, options: Ints, asked: Flags) -> Iterator[tuple[tuple[int, ...], int, Ints]]:
+def answer_patterns(numbers: Ints, options: Ints, asked: Flags) -> Iterator[tuple[tuple[int, ...], int, Ints]]:
     """Yield which answers of a panel are equal, the options of the question, and the questions where it is so.
 
     An answer is numbered by the first that is equal to it.

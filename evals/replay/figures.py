@@ -5,7 +5,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from evals.replay.calibration import ALL, CalibrationRow, calibration_rows, shipped_prior
+from evals.replay.learned_profiles import LearnedProfileRow, learned_profile_rows
 from evals.replay.pack import RecordedSet
+from evals.replay.panels import PanelRow, panel_rows
 from evals.replay.second_opinions import SecondOpinionRow, second_opinion_rows
 from evals.replay.stopping import DraftVoteRow, StoppingRow, draft_vote_rows, stopping_rows
 from evals.stats.chance import seeded
@@ -18,7 +20,7 @@ SEED = 0
 RESAMPLES = 1_000
 # Lists that have their place in the file, and whose rules are not built.
 CALIBRATION, STOPPED = "calibration", "calibration_of_stopped_votes"
-NOT_BUILT = ("panel", "cascade", "promise", "gain_by_kind")
+NOT_BUILT = ("cascade", "promise", "gain_by_kind")
 
 
 @value
@@ -31,6 +33,8 @@ class ReplayFigures:
         second_opinion: Other models' answers as signs of an error.
         calibration: Probabilities of being right.
         prior: The prior that all of it gives; None where there are too few models.
+        panel: Agents one after another until two agree, against all at once.
+        learned_profiles: Profiles that are learned on the job, drawn towards an agent's other dimensions or not.
     """
 
     stopping: Sequence[StoppingRow]
@@ -38,6 +42,8 @@ class ReplayFigures:
     second_opinion: Sequence[SecondOpinionRow]
     calibration: Sequence[CalibrationRow]
     prior: Prior | None = None
+    panel: Sequence[PanelRow] = ()
+    learned_profiles: Sequence[LearnedProfileRow] = ()
 
 
 def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _: None) -> ReplayFigures:
@@ -51,11 +57,15 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
     drafts: list[DraftVoteRow] = []
     opinions: list[SecondOpinionRow] = []
     calibration: list[CalibrationRow] = []
+    panels: list[PanelRow] = []
+    learned: list[LearnedProfileRow] = []
     for recorded in pack:
         stopping += stopping_rows(recorded, seeded(SEED, RESAMPLES))
         drafts += draft_vote_rows(recorded, seeded(SEED, RESAMPLES))
         opinions += second_opinion_rows(recorded, seeded(SEED, RESAMPLES))
         calibration += calibration_rows(recorded, seeded(SEED, RESAMPLES))
+        panels += panel_rows(recorded, seeded(SEED, RESAMPLES))
+        learned += learned_profile_rows(recorded, seeded(SEED, RESAMPLES))
         done(recorded.name)
     return ReplayFigures(
         stopping=stopping,
@@ -63,6 +73,8 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
         second_opinion=opinions,
         calibration=calibration,
         prior=shipped_prior(pack, seeded(SEED, RESAMPLES)) if calibration else None,
+        panel=panels,
+        learned_profiles=learned,
     )
 
 
@@ -72,7 +84,7 @@ def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
     `calibration` has the fixed panels, one row for each set, method and number of labels; the panels that stop when two
     agree are a list of their own.
     """
-    lists = ("stopping", "draft_vote", "second_opinion", CALIBRATION)
+    lists = ("stopping", "draft_vote", "second_opinion", CALIBRATION, "panel", "learned_profiles")
     document = {name: [_plain(row) for row in getattr(found, name)] for name in lists}
     by_votes: dict[str, list[Any]] = {CALIBRATION: [], STOPPED: []}
     for row in document[CALIBRATION]:

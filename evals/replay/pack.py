@@ -94,6 +94,7 @@ class RecordedSet:
         agents: Its agents, by name.
         fitting: Which questions are for fitting; results are reported on the others. Questions of equal wording are on
             the same side.
+        categories: Category of each question, by which profiles are kept; empty where the file names none.
     """
 
     name: str
@@ -101,6 +102,7 @@ class RecordedSet:
     options: Ints
     agents: Mapping[str, Agent]
     fitting: npt.NDArray[np.bool_]
+    categories: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -131,6 +133,7 @@ def read_set(path: Path) -> RecordedSet:
         options=np.array([len(line.get("choices") or ()) for line in lines], dtype=np.int64),
         agents={agent: _agent(agent, samples[agent], lines, numbered) for agent in agents},
         fitting=np.array([is_for_fitting(line["question"]) for line in lines], dtype=np.bool_),
+        categories=tuple(line.get("category", "") for line in lines),
     )
     chance = chance_of_order(found)
     if chance is not None and chance < SORTED_BELOW:
@@ -223,8 +226,8 @@ def _problem(line: object) -> str:
         return "not an object"
     if not isinstance(line.get("id"), str) or not isinstance(line.get("question"), str):
         return "id and question must be texts"
-    if not isinstance(line.get("choices", []), list):
-        return "choices must be a list"
+    if not isinstance(line.get("choices", []), list) or not isinstance(line.get("category", ""), str):
+        return "choices must be a list, and category a text"
     answers, right = line.get("answers"), line.get("right")
     if not isinstance(answers, dict) or not isinstance(right, dict) or not answers or answers.keys() != right.keys():
         return "answers and right must be objects with the same agents, at least one"

@@ -96,8 +96,8 @@ class Rules:
         disagreement_gain: Rise of the threshold per disagreement, gamma [dimensionless, >= 0].
         learning_rate: Step of a profile toward an outcome, alpha (0..1].
         minimum_observations: Observations that let a profile stand for an agent that cannot rate itself [count, >= 0].
-        hand_over_rule: When another agent is better enough.
-        short_list_size: Other agents that rate themselves at most [count, >= 1].
+        hand_over_rule: When another agent is better enough; `PAPER` also makes all agents vote together.
+        short_list_size: Other agents that rate themselves at most [count, >= 1]; not read in the `PAPER` rule.
         exploration: How the short-list keeps room for agents known little.
         skip_routine: Whether routine tasks skip self-assessment.
         recalibrate: Whether verbalized confidence is recalibrated by agent where there is data.
@@ -116,6 +116,14 @@ class Rules:
     skip_routine: bool = False
     recalibrate: bool = True
     constant_verbalized: float = 0.5
+
+    @property
+    def follows_paper(self) -> bool:
+        """Return whether the paper's algorithm is followed to the letter.
+
+        Then all agents are assessed and vote together, by their profiles as they are and with lambda for every agent.
+        """
+        return self.hand_over_rule is HandOverRule.PAPER
 
 
 DEFAULT_RULES = Rules()

@@ -63,7 +63,11 @@ def answer_in(text: str, answer_type: AnswerType) -> str | None:
 
 
 def count_votes(
-    ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None
+    ballots: Sequence[Ballot],
+    answer_type: AnswerType,
+    *,
+    same_meaning: SameMeaning | None = None,
+    agree: int | None = None,
 ) -> VoteCount:
     """Cluster the votes by the rules of their type, and weigh them.
 
@@ -74,6 +78,7 @@ def count_votes(
         ballots: The votes.
         answer_type: Type of their answers.
         same_meaning: Judgement of two long texts; None merges nothing by meaning.
+        agree: Equal answers that win over fewer, whatever these weigh [count]; None leaves it to the weights.
 
     Source:
         SPEC 3.3; clusters as in SPEC 2.3; ties are ours.
@@ -96,7 +101,7 @@ def count_votes(
     for ballot, home in valid:
         weights[home.canonical] += 1.0 if level else ballot.weight
     rounded = {answer: round(weight, DECIMALS) for answer, weight in weights.items()}
-    winner = _winner(clusters, rounded)
+    winner = _winner(clusters, rounded, agree)
     return VoteCount(
         answer=winner,
         share=round(weights[winner] / sum(weights.values()), DECIMALS),
@@ -105,5 +110,9 @@ def count_votes(
     )
 
 
-def _winner(clusters: Sequence[Cluster], weights: Mapping[str, float]) -> str:
-    return min(clusters, key=lambda one: (-weights[one.canonical], -one.count, one.canonical)).canonical
+def _winner(clusters: Sequence[Cluster], weights: Mapping[str, float], agree: int | None) -> str:
+    def rank(one: Cluster) -> tuple[bool, float, int, str]:
+        agrees = agree is not None and one.count >= agree
+        return (not agrees, -weights[one.canonical], -one.count, one.canonical)
+
+    return min(clusters, key=rank).canonical

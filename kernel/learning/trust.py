@@ -31,6 +31,20 @@ class Trust(StrEnum):
     UNINFORMATIVE = "UNINFORMATIVE"
 
 
+def has_weight(trust: Trust | None) -> bool:
+    """Return whether an agent's self-assessment has its weight, lambda, in the confidence; else the profile decides.
+
+    Source:
+        Ours, outside the paper's rule: a rating that surely does not separate right answers from wrong ones only adds
+        noise, whereas a biased one can be recalibrated.
+
+    Example:
+        >>> [has_weight(trust) for trust in (None, Trust.OVERCONFIDENT, Trust.UNINFORMATIVE)]
+        [True, True, False]
+    """
+    return trust is not Trust.UNINFORMATIVE
+
+
 @value
 class SelfAssessmentTrust:
     """This value compares an agent's self-assessments with the labels of its tasks.

@@ -40,23 +40,75 @@ def rating_schema(order: Sequence[str] = ORDER) -> Mapping[str, Any]:
 RATING_SCHEMA = rating_schema()
 
 
+class CountsPlaces(ValueError):
+    """The list counts its places (1, 2, 3, ...) in the order of the questions; asked in another order it may rate."""
+
+
+def counts_places(numbers: Sequence[float]) -> bool:
+    """Return whether a list counts its places, from 0 or from 1: small models fill a list that way.
+
+    Example:
+        >>> counts_places([1, 2, 3]), counts_places([0, 1, 2]), counts_places([3, 2, 1]), counts_places([1])
+        (True, True, False, False)
+    """
+    places = range(len(numbers))
+    return len(numbers) > 1 and list(numbers) in ([*places], [place + 1 for place in places])
+
+
+def other_order(order: Sequence[str] = ORDER) -> tuple[str, ...]:
+    """Return another order of the questions, in which a rating that counted its places is asked for again.
+
+    The questions about the answer stay before those about the request, and each part is reversed. So a model that
+    means its numbers gives the same ones to the same questions, and no longer counts its places: it has rated. One that
+    counts again has not.
+
+    Example:
+        >>> other_order(("urgency", "scope")), other_order()[:2]
+        (('scope', 'urgency'), ('internal_inconsistency', 'contextual_fit'))
+    """
+    of_request = [name for name in order if name in IMPORTANCE_PARTS]
+    of_answer = [name for name in order if name not in IMPORTANCE_PARTS]
+    return (*reversed(of_answer), *reversed(of_request))
+
+
+def places_of(asked: Sequence[str], order: Sequence[str] = ORDER) -> tuple[int, ...]:
+    """Return the places that the questions `asked` have in `order`, in which a prompt lists them.
+
+    Example:
+        >>> places_of(("scope", "urgency"), ("urgency", "scope"))
+        (1, 0)
+    """
+    return tuple(list(order).index(name) for name in asked)
+
+
+def read_numbers(document: object, order: Sequence[str] = ORDER) -> dict[str, float]:
+    """Return the numbers of a list by name [0..100], whatever they are; the document follows `rating_schema(order)`.
+
+    Raises:
+        ValueError: For a document that does not.
+    """
+    numbers = document.get("r") if isinstance(document, dict) else None
+    if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rating_number, numbers)):
+        raise ValueError(f"a rating lists {len(order)} whole numbers from 0 to {SCALE}")
+    return {name: float(number) for name, number in zip(order, numbers, strict=True)}
+
+
 def read_rating(document: object, order: Sequence[str] = ORDER) -> dict[str, float]:
     """Return the numbers of a rating by name [0..100], from a document that follows `rating_schema(order)`.
 
     Raises:
-        ValueError: For a document that does not, and for one that counts its places (1, 2, 3, ...): small models fill a
-            list that way, and it is no rating.
+        CountsPlaces: For a list that counts its places.
+        ValueError: For a document that does not follow the schema.
 
     Example:
         >>> read_rating({"r": [90, 80, 70, 10, 30, 20, 5]})["internal_inconsistency"]
         10.0
     """
-    numbers = document.get("r") if isinstance(document, dict) else None
-    if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rating_number, numbers)):
-        raise ValueError(f"a rating lists {len(order)} whole numbers from 0 to {SCALE}")
-    if len(order) > 1 and numbers in ([*range(len(order))], [*range(1, len(order) + 1)]):
-        raise ValueError(f"the rating counts its places ({numbers[0]} to {numbers[-1]}) instead of rating")
-    return {name: float(number) for name, number in zip(order, numbers, strict=True)}
+    rating = read_numbers(document, order)
+    numbers = list(rating.values())
+    if counts_places(numbers):
+        raise CountsPlaces(f"the rating counts its places ({numbers[0]:g} to {numbers[-1]:g}) instead of rating")
+    return rating
 
 
 def _is_rating_number(number: object) -> bool:

@@ -136,6 +136,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
             judge=settings.judge_agent,
         ),
         recalibrations=recalibrator.points,
+        uninformative=recalibrator.uninformative,
         on_label=recalibrator.on_label,
         defaults=defaults,
     )
@@ -145,6 +146,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         model_clients=parts.model_clients,
         profiles=profiles,
         recalibrations=recalibrator.points,
+        uninformative=recalibrator.uninformative,
         defaults=defaults,
     )
     use_cases = DelegationUseCases(

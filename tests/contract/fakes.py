@@ -11,7 +11,7 @@ import orjson
 from chassis.idempotency import RequestIdReused
 from chassis.serving.wire import from_plain
 from configuration.agents import AgentConfig
-from inference import Call, Completion, CompletionSample, Delta, ModelClient, Spend, Structured
+from inference import Call, CallInOrder, Completion, CompletionSample, Delta, ModelClient, Spend, Structured
 from kernel.envelope import StageUsage
 from kernel.errors import FeedbackConflict
 from kernel.ledger import Ledger
@@ -231,7 +231,7 @@ class FakeModelClient:
         """The whole of the stage's text."""
         return (await self.stream(call, spend)).completion
 
-    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
+    async def rate(self, build: CallInOrder, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
         """A rating of four of its seven numbers."""
         return RATING
 

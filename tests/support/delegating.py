@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chassis import database as db
@@ -160,6 +160,7 @@ class ScriptedAgents:
         dimension: The dimension of every classification.
         judge: The rating of the judge [0..100].
         same: Which answers mean the same, as a model lists it.
+        counting: Numbers of the first self-assessments of agents, one list for each attempt.
     """
 
     rated: Mapping[str, int | str]
@@ -167,6 +168,7 @@ class ScriptedAgents:
     dimension: str = "math_computation"
     judge: int = 90
     same: Sequence[int] = ()
+    counting: Mapping[str, list[list[int]]] = field(default_factory=dict)
 
     def __call__(self, body: Body) -> Sequence[str]:
         """Return the texts of the choices."""
@@ -174,6 +176,8 @@ class ScriptedAgents:
 
     def _reply(self, body: Body) -> str:
         match stage_of(body):
+            case "assess" if self.counting.get(agent_of(body)):
+                return json.dumps({"r": self.counting[agent_of(body)].pop(0)})
             case "assess":
                 rating = self.rated.get(agent_of(body), 50)
                 return rating if isinstance(rating, str) else json.dumps({"r": [rating] * 3})

@@ -14,7 +14,7 @@ from chassis.errors import ConfigurationInvalid, PeerError
 from chassis.prompts import Prompt
 from configuration.agents import AgentConfig
 from configuration.routing import read_routing
-from inference import Call, Completion, CompletionSample, Spend, UnparsableOutput
+from inference import Call, CallInOrder, Completion, CompletionSample, Spend, UnparsableOutput
 from kernel.activation import Route, activation, choose
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
@@ -130,7 +130,7 @@ CONFLICT = "internal_inconsistency"
 class Mumbling:
     """A model whose ratings nobody can read."""
 
-    async def rate(self, _call: Call, _spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
+    async def rate(self, _build: CallInOrder, _spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
         raise UnparsableOutput("the rating is no JSON")
 
     async def complete(self, _call: Call, _spend: Spend) -> Completion:
@@ -159,7 +159,7 @@ class Counting:
     def __init__(self) -> None:
         self.calls = 0
 
-    async def rate(self, _call: Call, _spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
+    async def rate(self, _build: CallInOrder, _spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
         self.calls += 1
         return dict.fromkeys(order, 50.0)
 

@@ -192,15 +192,17 @@ class DialecticRun:
         """Assess all agents at once, one short call each, as far as the envelope leaves the stages enough."""
         ledger = self._spend.ledger
         affordable = min(ledger.generations_left - len(CHAIN), ledger.tokens_left // 2 // RATING_MAX_TOKENS)
+        repeatable = affordable >= 2 * len(self._agents)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._assess(agent, affordable=place < affordable))
+                group.create_task(self._assess(agent, affordable=place < affordable, repeatable=repeatable))
                 for place, agent in enumerate(self._agents.values())
             ]
         self._assessments = [task.result() for task in tasks]
 
-    async def _assess(self, agent: AgentConfig, *, affordable: bool) -> AgentAssessed:
-        assessed = self._with_question_components(await self._assessor.agent(agent, affordable=affordable))
+    async def _assess(self, agent: AgentConfig, *, affordable: bool, repeatable: bool) -> AgentAssessed:
+        found = await self._assessor.agent(agent, affordable=affordable, repeatable=repeatable)
+        assessed = self._with_question_components(found)
         self._emit(assessed)
         return assessed
 

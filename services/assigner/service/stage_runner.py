@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from chassis.clock import milliseconds_since
-from chassis.prompts import Prompt, shortened
+from chassis.prompts import Prompt, reordered, shortened
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
 from inference import (
@@ -23,13 +23,14 @@ from inference import (
     PromptTooLong,
     Spend,
     WorkKind,
+    rated,
 )
 from kernel.answers import AnswerType
 from kernel.conversation import chat_of_prompt
 from kernel.envelope import NO_USAGE, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
-from kernel.msv.ratings import RATING_MAX_TOKENS, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
+from kernel.msv.ratings import ORDER, RATING_MAX_TOKENS, RATING_SCHEMA, places_of, rated_msv, unrated_msv
 from kernel.roles import AUTHOR, FINAL_STAGE, Stage
 from kernel.seeds import derived_seed
 from kernel.values import value
@@ -313,21 +314,27 @@ class StateAssessor:
         self._spend = spend
         self._emotions = emotions
 
-    async def agent(self, agent: AgentConfig, *, affordable: bool) -> AgentAssessed:
-        """Return the prospective state of `agent` on the question; all unknown when the envelope or the model fails."""
+    async def agent(self, agent: AgentConfig, *, affordable: bool, repeatable: bool) -> AgentAssessed:
+        """Return the prospective state of `agent` on the question; all unknown when the envelope or the model fails.
+
+        Args:
+            agent: The agent.
+            affordable: Whether the envelope pays for a rating.
+            repeatable: Whether it pays for a second one, should the first count its places.
+        """
         client = self._model_clients.of(agent)
         prompt = FittedPrompt(prompt=prompts.self_assessment(question=self._task.question))
         if affordable:
-            rated = await self._rated(client, [prompt], "self_assessment", agent)
+            state = await self._rated(client, [prompt], "self_assessment", agent, repeatable=repeatable)
         else:
-            rated = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.PROSPECTIVE))
+            state = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.PROSPECTIVE))
         return AgentAssessed(
             agent=agent.id,
             model=client.model,
-            msv=rated.msv,
+            msv=state.msv,
             prompt_digest=prompt.prompt.digest,
-            usage=rated.usage,
-            duration_ms=rated.duration_ms,
+            usage=state.usage,
+            duration_ms=state.duration_ms,
         )
 
     async def text(
@@ -347,19 +354,22 @@ class StateAssessor:
         prompt = build(self._task.input_max_tokens).prompt
         short_of_tokens = ledger.tokens_left - RATING_MAX_TOKENS < reserved_tokens
         if short_of_tokens or ledger.generations_left <= reserved_generations:
-            rated = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.RETROSPECTIVE))
+            state = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.RETROSPECTIVE))
         else:
-            rated = await self._rated(client, shorter_prompts(build, self._task.input_max_tokens), "measure", None)
+            has_tokens = ledger.tokens_left - 2 * RATING_MAX_TOKENS >= reserved_tokens
+            repeatable = has_tokens and ledger.generations_left > reserved_generations + 1
+            fitting = shorter_prompts(build, self._task.input_max_tokens)
+            state = await self._rated(client, fitting, "measure", None, repeatable=repeatable)
         return StageMeasured(
             stage=finished.stage,
-            msv=rated.msv,
+            msv=state.msv,
             model=client.model,
             prompt=prompt.name,
             prompt_digest=prompt.digest,
-            usage=rated.usage,
-            duration_ms=rated.duration_ms,
+            usage=state.usage,
+            duration_ms=state.duration_ms,
             beside=list(earlier),
-            shortened_inputs=rated.shortened,
+            shortened_inputs=state.shortened,
         )
 
     def _text_prompt(self, finished: StageFinished, earlier: Mapping[Stage, str], tokens: int) -> "FittedPrompt":
@@ -377,6 +387,8 @@ class StateAssessor:
         alternatives: "Iterable[FittedPrompt]",
         stage: str,
         agent: AgentConfig | None,
+        *,
+        repeatable: bool,
     ) -> RatedState:
         """Return the rating that the first prompt gives that fits the model's context."""
         kind = MSVKind.RETROSPECTIVE if agent is None else MSVKind.PROSPECTIVE
@@ -385,9 +397,9 @@ class StateAssessor:
         try:
             async with asyncio.timeout(patience_s):
                 for each in alternatives:
-                    call = self._call(each.prompt, stage, agent)
+                    build = partial(self._call, each.prompt, stage, agent)
                     try:
-                        ratings = await client.structured(call, read_rating, self._spend)
+                        ratings = await rated(client, build, ORDER, self._spend, repeatable=repeatable)
                     except PromptTooLong as error:
                         reason = f"{error.reason}: {error.message}"
                         continue
@@ -410,8 +422,8 @@ class StateAssessor:
         """Return the affect of the question: it is known of agents on the question, not of texts."""
         return self._emotions if kind is MSVKind.PROSPECTIVE else None
 
-    def _call(self, prompt: Prompt, stage: str, agent: AgentConfig | None) -> Call:
-        seed = self._task.seed
+    def _call(self, prompt: Prompt, stage: str, agent: AgentConfig | None, order: Sequence[str]) -> Call:
+        seed, prompt = self._task.seed, reordered(prompt, places_of(order))
         return Call(
             messages=chat_of_prompt(agent.system_prompt if agent else "", prompt.text),
             max_tokens=RATING_MAX_TOKENS,

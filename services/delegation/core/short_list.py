@@ -34,6 +34,8 @@ def short_list(
     size: int,
     exploration: Exploration,
     rng: np.random.Generator,
+    *,
+    ranked_by: Mapping[str, Sequence[Profile]] | None = None,
 ) -> list[ShortListed]:
     """Return the agents to assess, best first.
 
@@ -42,15 +44,18 @@ def short_list(
         size: Agents at most [count, >= 1].
         exploration: How agents with few observations keep a chance.
         rng: Random generator.
+        ranked_by: Profiles that agents are ranked by, such as those drawn towards the agent's overall record; None:
+            `profiles`.
 
     Returns:
         At most `size` agents by falling rank value, ties by identifier.
     """
+    ranking = profiles if ranked_by is None else ranked_by
     ranked = [
         ShortListed(
             agent=agent,
             profile=profile_estimate(own).profile,
-            rank_value=round(_rank_value(own, exploration, rng), DECIMALS),
+            rank_value=round(_rank_value(ranking[agent], exploration, rng), DECIMALS),
         )
         for agent, own in sorted(profiles.items())
     ]

@@ -1,10 +1,13 @@
 """Algorithm 1 chooses the agent that solves a task, with baselines, ablations, short-list and routine filter."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kernel.confidence.decision import AssessedAgent, ExecutorDecision, executor_decision, is_confident
+from kernel.confidence.panels import PanelMember, panel_order
 from kernel.confidence.rules import Ablation, Baseline, Dispatch, TaskMode
 from kernel.learning.profiles import Profile, ProfileEstimate, profile_estimate
+from kernel.learning.shrinkage import shrunk_profiles
 from kernel.thresholds import DECIMALS
 from services.delegation.core.keywords import keyword_dimension, skilled_agent
 from services.delegation.core.routine import Routine, is_routine
@@ -20,6 +23,7 @@ class ExecutorChoice:
     Args:
         task: The task.
         profiles: Profiles of all agents that take part, in the task's dimensions.
+        ranking: The same, as agents are ranked by them.
         dimensions: Those dimensions.
         assessor: Obtains self-assessments.
         routine: When a task is routine.
@@ -27,18 +31,21 @@ class ExecutorChoice:
     Attributes:
         assessments: The assessments so far, in order.
         estimates: Competence of each agent in the task's dimensions; empty without dimensions.
+        competences: The same, as agents are ranked by it [0..1].
     """
 
     def __init__(
         self,
         task: TaskContext,
         profiles: Mapping[str, Sequence[Profile]],
+        ranking: Mapping[str, Sequence[Profile]],
         dimensions: Sequence[TaskDimension],
         assessor: SelfAssessor,
         routine: Routine,
     ) -> None:
         self._task = task
         self._profiles = profiles
+        self._ranking = ranking
         self._assessor = assessor
         self._routine = routine
         certainties = [each.certainty for each in dimensions if each.certainty is not None]
@@ -46,6 +53,9 @@ class ExecutorChoice:
         self.assessments: list[AgentAssessed] = []
         self.estimates: Mapping[str, ProfileEstimate] = {
             name: profile_estimate(own) for name, own in profiles.items() if own
+        }
+        self.competences: Mapping[str, float] = {
+            name: profile_estimate(own).profile for name, own in ranking.items() if own
         }
 
     async def mode(self, first: str) -> ModeChosen:
@@ -82,16 +92,27 @@ class ExecutorChoice:
         rules = self._task.rules
         listed = short_list(
             {name: self._profiles[name] for name in others},
-            rules.short_list_size,
+            len(others) if rules.follows_paper else rules.short_list_size,
             rules.exploration,
             self._task.generator_of("short_list"),
+            ranked_by=self._ranking,
         )
         if affordable_assessments(self._task) < 1 and not self._assessments_are_free():
             self._task.spend.ledger.exhausted = True
             return _executed(first, "budget")
         await self._assess([each.agent for each in listed])
         peers = [_assessed_agent(each) for each in self.assessments[1:]]
-        return _mode_chosen(executor_decision(assessed, peers, rules), first, listed)
+        chosen = _mode_chosen(executor_decision(assessed, peers, rules), first, listed)
+        is_panel = chosen.mode is TaskMode.COLLABORATED and not rules.follows_paper
+        return replace(chosen, panel=self._panel([assessed, *peers])) if is_panel else chosen
+
+    def _panel(self, assessed: Sequence[AssessedAgent]) -> Sequence[str]:
+        return panel_order(
+            [
+                PanelMember(agent=each.agent, competence=self.competences[each.agent], confidence=each.confidence)
+                for each in assessed
+            ]
+        )
 
     def _assessments_are_free(self) -> bool:
         """Return whether assessments cost nothing."""
@@ -102,19 +123,36 @@ class ExecutorChoice:
         self._task.emit(assessment)
 
 
-def dispatched(request: ProcessRequest, profiles: Mapping[str, Sequence[Profile]], index: int) -> str:
+def ranking_profiles(
+    profiles: Mapping[str, Sequence[Profile]], dimensions: Sequence[str]
+) -> Mapping[str, Sequence[Profile]]:
+    """Return the profiles in the task's `dimensions`, each drawn towards the agent's record in its other dimensions.
+
+    Args:
+        profiles: All profiles of the agents that take part.
+        dimensions: Dimensions of the task.
+    """
+    return {
+        name: shrunk_profiles(
+            [one for one in own if one.dimension in dimensions], [one for one in own if one.dimension not in dimensions]
+        )
+        for name, own in profiles.items()
+    }
+
+
+def dispatched(request: ProcessRequest, ranking: Mapping[str, Sequence[Profile]], index: int) -> str:
     """Return the agent that a task goes to first.
 
     Args:
         request: The request.
-        profiles: Profiles of all agents that take part, in the order of the configuration.
+        ranking: Profiles by which all agents that take part are ranked, in the order of the configuration.
         index: Index of the agent that is next by round robin.
     """
-    names = list(profiles)
+    names = list(ranking)
     if request.first_agent:
         return request.first_agent
     if request.dispatch is Dispatch.BEST_PROFILE and request.baseline is Baseline.NONE:
-        return min(names, key=lambda name: (-round(profile_estimate(profiles[name]).profile, DECIMALS), name))
+        return min(names, key=lambda name: (-round(profile_estimate(ranking[name]).profile, DECIMALS), name))
     return names[index]
 
 

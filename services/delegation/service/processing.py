@@ -1,7 +1,7 @@
 """This use case processes one task, from its dispatch to what profiles learn from it."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,13 +28,19 @@ from kernel.answers import AnswerType
 from kernel.confidence.rules import Ablation, Baseline
 from kernel.envelope import limits
 from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
+from kernel.learning.profiles import Profile
 from kernel.outcomes import degraded_reasons, is_degraded
 from kernel.values import value
 from services.delegation.metrics import TASKS
 from services.delegation.service.dimensions import DimensionFinder
-from services.delegation.service.executor_choice import ExecutorChoice, baseline_choice, dispatched
+from services.delegation.service.executor_choice import (
+    ExecutorChoice,
+    baseline_choice,
+    dispatched,
+    ranking_profiles,
+)
 from services.delegation.service.result_merger import JUDGE_MAX_TOKENS, ResultMerger
-from services.delegation.service.self_assessment import Recalibrations, SelfAssessor
+from services.delegation.service.self_assessment import Recalibrations, SelfAssessor, Uninformative
 from services.delegation.service.solver import TaskSolver
 from services.delegation.service.task_context import (
     Agents,
@@ -59,6 +65,9 @@ from services.delegation.service.values import (
 )
 
 _log = logger(__name__)
+
+# Profiles by agent.
+Profiles = Mapping[str, Sequence[Profile]]
 
 
 @value
@@ -90,6 +99,7 @@ class ProcessContext:
         requests: The store of request identifiers.
         merger: Checks answers.
         recalibrations: Maps of verbalized confidences, by agent.
+        uninformative: Agents whose verbalized confidence has no weight.
         on_label: Called when there is a new label.
         defaults: The values of what a request leaves out.
         now: Wall clock.
@@ -105,6 +115,7 @@ class ProcessContext:
     merger: ResultMerger
     defaults: TaskDefaults
     recalibrations: Recalibrations = dict
+    uninformative: Uninformative = frozenset
     on_label: Callable[[], None] = lambda: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -251,18 +262,28 @@ class _TaskRun:
         is_baseline = request.baseline is not Baseline.NONE
         is_named = bool(request.dimension or request.dimensions)
         self._dimensions = await context.dimensions.find(request, task) if is_named or not is_baseline else []
-        profiles = await context.profiles.of(list(task.agents), [each.dimension for each in self._dimensions])
-        assessor = SelfAssessor(task, context.recalibrations)
-        choice = ExecutorChoice(task, profiles, self._dimensions, assessor, context.defaults.routine)
+        profiles, ranking = await self._profiles()
+        assessor = SelfAssessor(task, context.recalibrations, context.uninformative)
+        choice = ExecutorChoice(task, profiles, ranking, self._dimensions, assessor, context.defaults.routine)
         counts = request.baseline is Baseline.ROUND_ROBIN or not (is_baseline or request.first_agent)
         index = await context.round_robin.next(list(task.agents)) if counts else 0
         if is_baseline:
             decision = baseline_choice(request, task, index, context.dimensions.keywords())
             self._emit_dispatch(decision.first_agent)
             return choice, decision
-        first = dispatched(request, profiles, index)
+        first = dispatched(request, ranking, index)
         self._emit_dispatch(first)
         return choice, await choice.mode(first)
+
+    async def _profiles(self) -> tuple[Profiles, Profiles]:
+        """Return the agents' profiles in the task's dimensions: as they are, and as agents are ranked by them."""
+        names, wanted = list(self._task.agents), [each.dimension for each in self._dimensions]
+        if self._task.rules.follows_paper or not wanted:
+            profiles = await self._context.profiles.of(names, wanted)
+            return profiles, profiles
+        others = [each.id for each in self._context.dimensions.dimensions() if each.id not in wanted]
+        known = await self._context.profiles.of(names, [*wanted, *others])
+        return {name: own[: len(wanted)] for name, own in known.items()}, ranking_profiles(known, wanted)
 
     def _emit_dispatch(self, first: str) -> None:
         self._task.emit(TaskDispatched(dimensions=self._dimensions, first_agent=first, dispatch=self._request.dispatch))

@@ -1,5 +1,7 @@
 """Recalibration maps verbalized confidences to shares of right answers, where there is enough data.
 
+It also finds the agents whose ratings say nothing, from the same labels.
+
 Maps are versioned and stored in the database, so that all replicas use the same ones; each replica reads them again
 now and then, and fits one anew when enough labels have arrived.
 """
@@ -12,8 +14,9 @@ from hashlib import sha256
 from typing import Protocol
 
 from chassis.worker import BackgroundWorker
+from kernel.learning.trust import ENOUGH, has_weight, self_assessment_trust
 from kernel.statistics.recalibration import MINIMUM_LABELS, Points, is_fit_due, recalibration
-from services.delegation.service.monitoring import RecalibrationMap, SelfRating
+from services.delegation.service.monitoring import MAX_TRUST_RATINGS, RecalibrationMap, SelfRating
 
 # The newest labelled self-assessments, which a map is fitted on [count].
 MAX_RATINGS = 2_000
@@ -58,6 +61,8 @@ class Recalibrator:
         self._store = store
         self._min_ratings = min_ratings
         self._maps: Mapping[str, RecalibrationMap] = {}
+        self._uninformative: frozenset[str] = frozenset()
+        self._concluded_at: dict[str, int] = {}
         self._due = asyncio.Event()
         self._worker = BackgroundWorker("recalibration", self._work, interval_s=interval_s, first_pause_s=first_pause_s)
 
@@ -68,6 +73,10 @@ class Recalibrator:
     def points(self) -> Mapping[str, Points]:
         """Return the points of the maps that are in force, by agent."""
         return {agent: each.points for agent, each in self._maps.items() if each.points}
+
+    def uninformative(self) -> frozenset[str]:
+        """Return the agents whose self-assessments are labelled `UNINFORMATIVE`, by the labels read last."""
+        return self._uninformative
 
     def on_label(self) -> None:
         """Note that there is a new label: a refresh is due."""
@@ -91,18 +100,33 @@ class Recalibrator:
         await self._worker.close(within_s=0.0)
 
     async def refresh(self) -> None:
-        """Read the maps, and fit those anew for which enough labels have arrived.
+        """Read the maps, and fit those anew for which enough labels have arrived; conclude on trust likewise.
 
         Raises:
             DatabaseUnavailable: When the database cannot be reached.
         """
         maps = dict(await self._store.maps())
-        for agent, count in (await self._store.rating_counts()).items():
+        counts = await self._store.rating_counts()
+        await self._conclude(counts)
+        for agent, count in counts.items():
             if _is_due(count, maps.get(agent), self._min_ratings):
                 newest = await self._store.newest_ratings(agent, MAX_RATINGS)
                 maps[agent] = await asyncio.to_thread(fitted_map, agent, newest, count)
                 await self._store.add_map(maps[agent])
         self._maps = maps
+
+    async def _conclude(self, counts: Mapping[str, int]) -> None:
+        """Find the agents whose ratings say nothing, from enough labels on and again when a fifth is new."""
+        for agent, count in counts.items():
+            last = self._concluded_at.get(agent)
+            if not is_fit_due(count, since=count - (last or 0), fitted_on=last, minimum=ENOUGH):
+                continue
+            newest = await self._store.newest_ratings(agent, MAX_TRUST_RATINGS)
+            raw, labels = [each.raw for each in newest], [float(each.correct) for each in newest]
+            concluded = await asyncio.to_thread(self_assessment_trust, raw, labels)
+            others = self._uninformative - {agent}
+            self._uninformative = others if has_weight(concluded.trust) else others | {agent}
+            self._concluded_at[agent] = count
 
     async def _work(self, _stop: asyncio.Event) -> None:
         """Refresh once, when that is due; after a failure it is due again."""

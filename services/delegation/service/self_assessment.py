@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from chassis.clock import REQUEST_ENDS_AT, milliseconds_since
+from chassis.prompts import Prompt, reordered
 from configuration.agents import AgentConfig
 from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
 from kernel.agents import participants
@@ -16,7 +17,7 @@ from kernel.conversation import chat_of_prompt
 from kernel.envelope import BudgetExhausted, StageUsage, limits
 from kernel.errors import MetacogError
 from kernel.learning.profiles import ProfileEstimate, profile_estimate
-from kernel.msv.ratings import SCALE, rating_schema, read_rating
+from kernel.msv.ratings import SCALE, CountsPlaces, other_order, places_of, rating_schema, read_rating
 from kernel.statistics.recalibration import Points, calibrated
 from services.delegation import prompts
 from services.delegation.metrics import ASSESSED
@@ -36,8 +37,11 @@ from services.delegation.service.values import AgentAssessed, SelfAssessRequest,
 QUESTIONS = ("expertise", "approach", "knowledge")
 ASSESS_MAX_TOKENS = 48
 ATTEMPTS = 2
+# Why a verbalized confidence is not used.
+UNINFORMATIVE = "uninformative"
 
 Recalibrations = Callable[[], Mapping[str, Points]]
+Uninformative = Callable[[], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,7 @@ class SelfAssessContext:
         model_clients: Model clients of the agents.
         profiles: The source of profiles.
         recalibrations: Maps of verbalized confidences, by agent.
+        uninformative: Agents whose verbalized confidence has no weight.
         defaults: The values of what a request leaves out.
     """
 
@@ -58,6 +63,7 @@ class SelfAssessContext:
     model_clients: ModelClients
     profiles: ProfileLookup
     recalibrations: Recalibrations
+    uninformative: Uninformative = frozenset
     defaults: TaskDefaults
 
 
@@ -88,7 +94,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
     profiles = await context.profiles.of(list(agents), [each.dimension for each in dimensions])
     names = list(dict.fromkeys(request.agents)) or list(agents)
     ledger = task.spend.ledger
-    assessor = SelfAssessor(task, context.recalibrations, alone=True)
+    assessor = SelfAssessor(task, context.recalibrations, context.uninformative, alone=True)
     assessments = await assessor.assess_all(names, {name: profile_estimate(own) for name, own in profiles.items()})
     return SelfAssessResponse(
         assessments=assessments,
@@ -112,14 +118,18 @@ class SelfAssessor:
     Args:
         task: The task.
         recalibrations: Maps of verbalized confidences, by agent.
+        uninformative: Agents whose verbalized confidence has no weight, unless the paper's rule is in force.
         alone: Whether nothing comes after them; else each round of them gets half of the time that is left.
     """
 
-    def __init__(self, task: TaskContext, recalibrations: Recalibrations, *, alone: bool = False) -> None:
+    def __init__(
+        self, task: TaskContext, recalibrations: Recalibrations, uninformative: Uninformative, *, alone: bool = False
+    ) -> None:
         self._task = task
         self._alone = alone
         is_constant = Ablation.WITHOUT_SELF_ASSESSMENT in task.ablations
         self._maps = recalibrations() if task.rules.recalibrate and not is_constant else {}
+        self._weightless = frozenset() if task.rules.follows_paper or is_constant else frozenset(uninformative())
 
     async def assess_all(self, agents: Sequence[str], estimates: Mapping[str, ProfileEstimate]) -> list[AgentAssessed]:
         """Return assessments of `agents`, obtained in parallel and emitted as they arrive, inside the envelope."""
@@ -160,7 +170,7 @@ class SelfAssessor:
         reply = _RatingReply()
         try:
             async with nullcontext() if self._alone else self._task.half_of_time_left():
-                await self._request_ratings(reply, agent, prompt.text)
+                await self._request_ratings(reply, agent, prompt)
         except TimeoutError:
             reply.unknown_reason = "too_slow"
         ratings, reason = reply.ratings, reply.unknown_reason
@@ -172,24 +182,29 @@ class SelfAssessor:
             raw,
             profile_alone=False,
             ratings=ratings,
-            unknown_reason="" if ratings else reason,
+            unknown_reason=(UNINFORMATIVE if agent.id in self._weightless else "") if ratings else reason,
             attempts=reply.attempts,
             prompt_digest=prompt.digest,
             usage=reply.usage,
             duration_ms=milliseconds_since(started),
         )
 
-    async def _request_ratings(self, reply: "_RatingReply", agent: AgentConfig, prompt: str) -> None:
-        """Request the ratings, a second time where they cannot be read."""
+    async def _request_ratings(self, reply: "_RatingReply", agent: AgentConfig, prompt: Prompt) -> None:
+        """Request the ratings, a second time where they cannot be read, or count their places, in another order."""
         client = self._task.model_clients.of(agent)
+        order: Sequence[str] = QUESTIONS
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 reply.attempts = attempt
-                completion = await client.complete(self._call(agent, prompt, attempt), self._task.spend)
+                asked = reordered(prompt, places_of(order, QUESTIONS)).text
+                completion = await client.complete(self._call(agent, asked, attempt), self._task.spend)
                 reply.usage = reply.usage.plus(completion.usage)
-                with suppress(UnparsableOutput):
-                    reply.ratings = read_ratings(completion.samples[0].text)
+                try:
+                    reply.ratings = read_ratings(completion.samples[0].text, order)
                     return
+                except UnparsableOutput as error:
+                    if isinstance(error.__cause__, CountsPlaces):
+                        order = other_order(QUESTIONS)
         except BudgetExhausted:
             reply.unknown_reason = "budget"
         except MetacogError as error:
@@ -198,7 +213,8 @@ class SelfAssessor:
     def _assessment(
         self, agent: str, estimate: ProfileEstimate, raw: float | None, *, profile_alone: bool, **more: object
     ) -> AgentAssessed:
-        verbalized = None if raw is None else calibrated(self._maps.get(agent, ()), raw)
+        is_used = raw is not None and agent not in self._weightless
+        verbalized = calibrated(self._maps.get(agent, ()), raw) if raw is not None and is_used else None
         combined = assessed_agent(verbalized, estimate, self._task.rules, profile_alone=profile_alone)
         facts: dict[str, object] = {
             "agent": agent,
@@ -241,8 +257,8 @@ class _RatingReply:
         self.usage = StageUsage()
 
 
-def read_ratings(text: str) -> dict[str, float]:
-    """Return an agent's answers to the three questions by name [0..1].
+def read_ratings(text: str, order: Sequence[str] = QUESTIONS) -> dict[str, float]:
+    """Return an agent's answers to the three questions by name [0..1], which were asked in this order.
 
     Raises:
         UnparsableOutput: When they are not there.
@@ -253,6 +269,6 @@ def read_ratings(text: str) -> dict[str, float]:
     """
     document = read_document(text, rating_schema(QUESTIONS)).content
     try:
-        return {name: number / SCALE for name, number in read_rating(document, QUESTIONS).items()}
+        return {name: number / SCALE for name, number in read_rating(document, order).items()}
     except ValueError as error:
         raise UnparsableOutput(f"the rating cannot be used: {error}", problem=str(error)) from error

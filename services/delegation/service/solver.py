@@ -1,8 +1,9 @@
-"""A task is solved by one agent, by a fallback when that agent fails, or by a vote of several."""
+"""A task is solved by one agent, by a fallback when that agent fails, by a panel in sequence, or by a vote of all."""
 
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from chassis.clock import milliseconds_since
@@ -10,6 +11,7 @@ from chassis.log import logger
 from configuration.agents import AgentConfig
 from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKind
 from kernel.answers import AnswerType, inferred_type
+from kernel.confidence.panels import PanelStop, count_panel, panel_stop
 from kernel.confidence.rules import Baseline, TaskMode
 from kernel.confidence.voting import Ballot, VoteCount, answer_in, count_votes
 from kernel.conversation import chat_of_prompt
@@ -25,6 +27,8 @@ from services.delegation.service.values import AgentAnswered, AnswerToken, ModeC
 # Agents that are tried one after another, when the executor fails.
 ATTEMPTS = 3
 FLOOR_TOKENS = 8
+TOO_SLOW = "too_slow: it took half of the time that was left"
+NO_LIMIT = nullcontext()
 
 _log = logger(__name__)
 
@@ -38,12 +42,14 @@ class TaskSolution:
         answers: The answer of each agent, including those that failed.
         answer_type: Form of the answer.
         votes: The answers, merged and counted.
+        panel_stop: Why no further agent of a panel was asked; None without a panel.
     """
 
     decision: ModeChosen | None
     answers: Sequence[AgentAnswered]
     answer_type: AnswerType
     votes: VoteCount
+    panel_stop: PanelStop | None = None
 
     @property
     def winner(self) -> AgentAnswered | None:
@@ -77,31 +83,43 @@ class TaskSolver:
         self._prompted_type = None if is_free else self._guess
         self._answers: list[AgentAnswered] = []
         self._decision: ModeChosen | None = None
+        self._panel_stop: PanelStop | None = None
         self.error: MetacogError | None = None
 
     async def solve(self, decision: ModeChosen) -> None:
         """Carry a decision out; `solution` returns the result."""
         self._choose(decision)
-        if decision.mode is TaskMode.COLLABORATED:
+        if decision.panel:
+            await self._ask_panel(decision.panel)
+        elif decision.mode is TaskMode.COLLABORATED:
             await self._collaborate(decision)
         else:
             await self._execute(decision)
 
     async def solution(self) -> TaskSolution:
         """Return the solution; long texts of a vote are compared by meaning."""
-        texts = [each.text for each in self._answers if each.text]
-        kind = self._given or inferred_type(self._task.question, samples=texts).answer_type
-        ballots = [
-            Ballot(agent=each.agent, answer=answer_in(each.text, kind) if each.text else None, weight=each.weight)
-            for each in self._answers
-        ]
+        kind = self._answer_type()
+        ballots = self._ballots(kind)
         same_meaning = await same_meanings(self._task, [ballot.answer for ballot in ballots if ballot.answer], kind)
-        votes = count_votes(ballots, kind, same_meaning=same_meaning)
+        count = count_votes if self._panel_stop is None else count_panel
+        votes = count(ballots, kind, same_meaning=same_meaning)
         answers = [
             replace(each, answer=votes.answers.get(each.agent), won=each.agent in votes.winners)
             for each in self._answers
         ]
-        return TaskSolution(decision=self._decision, answers=answers, answer_type=kind, votes=votes)
+        return TaskSolution(
+            decision=self._decision, answers=answers, answer_type=kind, votes=votes, panel_stop=self._panel_stop
+        )
+
+    def _answer_type(self) -> AnswerType:
+        texts = [each.text for each in self._answers if each.text]
+        return self._given or inferred_type(self._task.question, samples=texts).answer_type
+
+    def _ballots(self, kind: AnswerType) -> list[Ballot]:
+        return [
+            Ballot(agent=each.agent, answer=answer_in(each.text, kind) if each.text else None, weight=each.weight)
+            for each in self._answers
+        ]
 
     def _choose(self, decision: ModeChosen) -> None:
         self._decision = decision
@@ -130,12 +148,46 @@ class TaskSolver:
             return []
         eligible = [each for each in self._choice.assessments if each.eligible]
         ranked = [each.agent for each in sorted(eligible, key=lambda each: -round(each.confidence, DECIMALS))]
-        rest = sorted(self._choice.estimates.items(), key=lambda each: (-round(each[1].profile, DECIMALS), each[0]))
+        rest = sorted(self._choice.competences.items(), key=lambda each: (-round(each[1], DECIMALS), each[0]))
         names = dict.fromkeys([*ranked, *(name for name, _ in rest)])
         return [name for name in names if name != decision.executor]
 
+    async def _ask_panel(self, panel: Sequence[str]) -> None:
+        """Have the agents of a panel answer one after another, until two agree, all were asked or a limit is reached.
+
+        An agent that fails counts as asked. Each but the last gets half of the time that is left.
+        """
+        for asked, name in enumerate(panel):
+            if asked and not self._can_ask():
+                self._panel_stop = PanelStop.BUDGET_EXHAUSTED
+                break
+            left = len(panel) - asked
+            within = self._task.half_of_time_left() if left > 1 else nullcontext()
+            answer = await self._answer(
+                name, "collaborate", self._affordable_tokens(left), streamed=False, within=within
+            )
+            self._task.emit(answer)
+            self._answers.append(answer)
+            if answer.failure:
+                self._task.degraded_reasons.append(f"{name} failed: {answer.failure}")
+            kind = self._answer_type()
+            self._panel_stop = panel_stop(count_panel(self._ballots(kind), kind), asked=asked + 1, members=len(panel))
+            if self._panel_stop is not None:
+                break
+        if self._panel_stop is PanelStop.BUDGET_EXHAUSTED:
+            self._task.spend.ledger.exhausted = True
+            asked = len(self._answers)
+            reason = f"the envelope pays for {asked} of {len(panel)} answers, and no two of them agree"
+            self._task.degraded_reasons.append(reason)
+
+    def _can_ask(self) -> bool:
+        """Return whether the envelope pays for a further answer."""
+        spend = self._task.spend
+        is_over = isinstance(self.error, BudgetExhausted | DeadlineExceeded) or spend.seconds_left() <= 0
+        return not is_over and spend.ledger.generations_left > 0 and spend.ledger.tokens_left >= FLOOR_TOKENS
+
     async def _collaborate(self, decision: ModeChosen) -> None:
-        """Have all assessed agents answer; under the majority vote all that take part."""
+        """Have all assessed agents answer at once; under the majority vote all that take part."""
         if self._request.baseline is Baseline.MAJORITY_VOTE:
             voters = list(self._task.agents)
         else:
@@ -169,13 +221,32 @@ class TaskSolver:
         """Return the tokens that each of `answers` answers may have [count]."""
         return max(1, self._task.spend.ledger.affordable_tokens(self._max_tokens, among=answers))
 
-    async def _answer(self, name: str, stage: str, tokens: int, *, streamed: bool) -> AgentAnswered:
-        """Return one agent's answer; it carries an error of the agent, and at a limit the text so far."""
+    async def _answer(
+        self,
+        name: str,
+        stage: str,
+        tokens: int,
+        *,
+        streamed: bool,
+        within: AbstractAsyncContextManager[object] = NO_LIMIT,
+    ) -> AgentAnswered:
+        """Return one agent's answer; it carries an error of the agent, and at a limit the text so far.
+
+        Args:
+            name: The agent.
+            stage: Stage of its usage.
+            tokens: Tokens that it may have [count].
+            streamed: Whether its text is emitted as it is generated.
+            within: The time that it may take.
+        """
         agent = self._task.agents[name]
         client = self._task.model_clients.of(agent)
         text = _AnswerText()
         try:
-            await self._read_stream(text, client, self._call(agent, stage, tokens), name if streamed else "")
+            async with within:
+                await self._read_stream(text, client, self._call(agent, stage, tokens), name if streamed else "")
+        except TimeoutError:
+            text.failure = TOO_SLOW
         except (BudgetExhausted, DeadlineExceeded, PromptTooLong) as error:
             self._cut_short(text, error)
         except MetacogError as error:

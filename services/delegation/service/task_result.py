@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from chassis.clock import milliseconds_since
+from kernel.confidence.panels import panel_evidence
 from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
 from kernel.envelope import BudgetExhausted
 from kernel.learning.profiles import ProfileEstimate
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
-from kernel.thresholds import exceeds
+from kernel.thresholds import DECIMALS, exceeds
+from kernel.votes.prior import SHIPPED_PRIOR
+from kernel.votes.probability import probability_model
 from services.delegation.service.solver import TaskSolution
 from services.delegation.service.task_context import TaskContext
 from services.delegation.service.task_records import TaskConfidence, TaskRecord
@@ -20,6 +23,8 @@ from services.delegation.service.values import (
     TaskDimension,
     TaskFinished,
 )
+
+_PRIOR_MODEL = probability_model(SHIPPED_PRIOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +103,7 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
         request_id=outcome.request.request_id,
         created_at=outcome.created_at,
         duration_ms=milliseconds_since(outcome.started),
+        panel_stop=solution.panel_stop,
     )
 
 
@@ -139,10 +145,18 @@ def _is_better(estimates: Mapping[str, ProfileEstimate], executor: str, first: s
 
 
 def _confidence(outcome: TaskOutcome) -> _Confidence:
-    """Return the confidence that the answer is right: the executor's, or the winner's share of the votes' weights."""
+    """Return the confidence that the answer is right.
+
+    It is the executor's; of a vote of all, the winner's share of the weights; of a panel that stops when two agree,
+    where that share would nearly always be 1, the probability that the shipped prior reads from the agreement.
+    """
     decision, votes = outcome.solution.decision, outcome.solution.votes
     if decision is None or votes.answer is None:
         return _Confidence(None, None)
+    if outcome.solution.panel_stop is not None:
+        evidence = panel_evidence(votes, [each.model for each in outcome.solution.answers if each.won])
+        level = None if evidence is None else round(_PRIOR_MODEL.probability(evidence), DECIMALS)
+        return _Confidence(level, ConfidenceSource.VOTE)
     if decision.mode is TaskMode.COLLABORATED:
         return _Confidence(votes.share, ConfidenceSource.VOTE)
     assessment = next((each for each in outcome.assessments if each.agent == decision.executor), None)
@@ -173,8 +187,9 @@ def _of_agent(assessment: AgentAssessed, outcome: TaskOutcome) -> list[TaskConfi
     is_constant = Ablation.WITHOUT_SELF_ASSESSMENT in outcome.task.ablations
     verbalized, raw = assessment.verbalized, assessment.verbalized_raw
     levels = {ConfidenceSource.PROFILE: (assessment.profile, assessment.profile)}
-    if verbalized is not None and raw is not None and not is_constant:
-        levels[ConfidenceSource.VERBALIZED] = (verbalized, raw)
+    if raw is not None and not is_constant:
+        # A rating without weight is labelled too: its agent may come to deserve trust.
+        levels[ConfidenceSource.VERBALIZED] = (raw if verbalized is None else verbalized, raw)
     if verbalized is not None and not is_constant:
         levels[ConfidenceSource.COMBINED] = (assessment.confidence, assessment.confidence)
     return [

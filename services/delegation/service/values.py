@@ -10,6 +10,7 @@ from pydantic import Field
 
 from chassis.serving.wire import MAX_COUNT, Count, RequestId, Seed
 from kernel.answers import AnswerType
+from kernel.confidence.panels import PanelStop
 from kernel.confidence.rules import (
     Ablation,
     Baseline,
@@ -188,6 +189,7 @@ class ModeChosen:
     executor: str
     reason: str
     short_list: Sequence[ShortListed] = ()
+    panel: Sequence[str] = ()
 
 
 @value
@@ -280,6 +282,7 @@ class TaskFinished:
     request_id: str
     created_at: datetime
     duration_ms: float
+    panel_stop: PanelStop | None = None
 
 
 Event = (

@@ -11,12 +11,12 @@ from typing import Any
 _NAMES = """
     agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline change checker
     confidence_source config_version created_at dimension dispatch executor exploration feedback_id first_agent
-    hand_over_rule judged_at kind limiting_dimension mode model outcome prompt prompt_digest reason request_id role
-    run_id stage stop_reason stopping_reason task_id variant weights_version
+    hand_over_rule judged_at kind limiting_dimension mode model outcome panel_stop prompt prompt_digest reason
+    request_id role run_id stage stop_reason stopping_reason task_id variant weights_version
 """
 NAMES = frozenset(_NAMES.split())
 # The same, in lists.
-LISTS_OF_NAMES = frozenset({"ablations", "beside", "failure_regimes", "shortened_inputs", "unknown"})
+LISTS_OF_NAMES = frozenset({"ablations", "beside", "failure_regimes", "panel", "shortened_inputs", "unknown"})
 # Fields that give a reason, in words that may quote contents; alone or in lists.
 REASONS = frozenset(
     {
@@ -65,7 +65,7 @@ NUMBERS = frozenset(_NUMBERS.split())
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,127}")
 _REASON = re.compile(r"(?:[A-Za-z0-9_-]{1,32}(?: failed)?: )?[A-Z][A-Z0-9_]{2,39}(?=:|$)")
-WORDS = frozenset({"baseline", "budget", "profile", "skipped", "unparseable", "unparsable"})
+WORDS = frozenset({"baseline", "budget", "profile", "skipped", "uninformative", "unparseable", "unparsable"})
 WITHHELD = "withheld"
 
 

@@ -480,6 +480,34 @@ async def test_ratings_that_the_envelope_does_not_cover_are_left_out_with_a_reas
     assert {each["msv"]["correctness"] for each in finished["measurements"]} == {None}
 
 
+COUNTED, SAME_AGAIN = rating(1, 2, 3, 4, 5, 6, 7), rating(4, 3, 2, 1, 7, 6, 5)
+
+
+@pytest.mark.parametrize(
+    ("again", "generations", "correctness"), [(SAME_AGAIN, 99, 0.02), (COUNTED, 99, None), (SAME_AGAIN, 9, None)]
+)
+async def test_a_rating_that_counts_its_places_is_asked_for_again_where_the_envelope_covers_it(
+    api: RpcApi, scripted: ScriptedLLM, again: str, generations: int, correctness: float | None
+) -> None:
+    seen: set[str] = set()
+
+    def counting(body: Body) -> list[str]:
+        if agent_of(body) != "a01" or "response_format" not in body:
+            return rated_apart(body)
+        asked = str(body["messages"][-1]["content"])
+        seen.add(asked[asked.index("- ") :].splitlines()[0])
+        return [COUNTED if len(seen) == 1 else again]
+
+    scripted.answer = counting
+
+    events = await unmeasured(api, envelope={"max_generations": generations})
+
+    state = {data["agent"]: data["msv"] for data in of(events, "agent_assessed")}["a01"]
+    assert state["correctness"] == correctness
+    assert ("counts its places" in state["unknown_reasons"].get("correctness", "")) is (correctness is None)
+    assert len(seen) == (2 if generations == 99 else 1)
+
+
 async def test_few_tokens_are_shared_by_the_stages(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(**dict.fromkeys(("thesis", "antithesis", "resolution", "synthesis"), "word " * 300))
 

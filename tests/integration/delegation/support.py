@@ -68,13 +68,13 @@ async def scenario_at(llm: ScriptedLLM, database: str, **more: Any) -> AsyncIter
         yield Scenario(llm, service, dict(names))
 
 
-async def import_profiles(scenario: Scenario, **competences: float) -> None:
-    """Give agents a profile with 50 observations in arithmetic."""
+async def import_profiles(scenario: Scenario, dimension: str = "math_computation", **competences: float) -> None:
+    """Give agents a profile with 50 observations in a dimension."""
     profiles = [
         {
             "profile": {
                 "agent": scenario.names[name],
-                "dimension": "math_computation",
+                "dimension": dimension,
                 "competence": competence,
                 "observations": 50,
             }

@@ -156,10 +156,41 @@ async def test_an_overconfident_agent_is_recalibrated_once_there_is_data(
     assert agents["agents"][0]["trust"]["recalibration_version"]
 
 
+async def test_a_rating_that_says_nothing_loses_its_weight_and_the_profile_decides(
+    scripted: ScriptedLLM, database_url: str, api: str
+) -> None:
+    async with scenario_at(scripted, database_url, recalibrating=True) as scenario:
+        for number in range(32):
+            # Surer where it is wrong: on the whole neither too high nor too low, but no sign of a right answer.
+            right = number % 2
+            scenario.script({"alpha": f"Final Answer: {41 - right}"}, alpha=60 - 20 * right)
+            await scenario.process("rpc", first_agent="alpha", expected=RIGHT, parameters={"confidence_threshold": 0.0})
+        name = scenario.names["alpha"]
+
+        async def concluded() -> bool:
+            return name in scenario.service.recalibrator.uninformative()
+
+        await until(concluded)
+        scenario.script(alpha=90)
+        ours = await scenario.process(api, first_agent="alpha", expected=RIGHT)
+        papers = await scenario.process(api, first_agent="alpha", parameters={"hand_over_rule": "PAPER"})
+        agents = scenario.original(await scenario.service.api(api).ask("ListAgents"))
+        rows = await scenario.service.use_cases.monitoring.records.labelled(GetReliabilityRequest(agent=name))
+
+    first = ours["assessments"][0]
+    assert (first["verbalized"], first["verbalized_raw"], first["unknown_reason"]) == (None, 0.9, "uninformative")
+    assert first["confidence"] == pytest.approx(first["profile"])
+    assert (first["disagreement"], first["threshold"]) == (None, 0.5)
+    assert papers["assessments"][0]["verbalized"] == 0.9
+    assert agents["agents"][0]["trust"]["trust"] == "UNINFORMATIVE"
+    assert sum(row.source == "VERBALIZED" for row in rows) == 33  # it may come to deserve trust
+
+
 async def test_the_confidence_of_a_vote_is_labelled_apart_from_those_of_agents(scenario: Scenario) -> None:
     answers = {"alpha": "Final Answer: 40", "beta": "Final Answer: 40", "gamma": "Final Answer: 1"}
     scenario.script(answers, alpha=10, beta=10, gamma=10)
-    await scenario.process("rest", first_agent="alpha", expected=RIGHT)
+    rules = {"hand_over_rule": "PAPER"}
+    await scenario.process("rest", first_agent="alpha", expected=RIGHT, parameters=rules)
 
     rows = await scenario.service.use_cases.monitoring.records.labelled(GetReliabilityRequest())
 

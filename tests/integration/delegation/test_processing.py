@@ -100,12 +100,12 @@ async def test_the_papers_rule_delegates_to_a_less_confident_agent(scenario: Sce
     assert (response["mode"], response["executor"]) == ("DELEGATED", "beta")
 
 
-async def test_without_a_confident_agent_all_vote_weighted_by_their_confidence(scenario: Scenario, api: str) -> None:
+async def test_by_the_papers_rule_all_vote_weighted_by_their_confidence(scenario: Scenario, api: str) -> None:
     await import_profiles(scenario, alpha=0.5, beta=0.2, gamma=0.2)
     answers = {"alpha": "Final Answer: 41", "beta": "Final Answer: 40", "gamma": "Final Answer: 40.0"}
     scenario.script(answers, alpha=40, beta=45, gamma=10)
 
-    response = await scenario.process(api, first_agent="beta", expected=RIGHT)
+    response = await scenario.process(api, first_agent="beta", expected=RIGHT, parameters={"hand_over_rule": "PAPER"})
 
     # c: alpha 0.24 + 0.2 = 0.44, beta 0.27 + 0.08 = 0.35, gamma 0.06 + 0.08 = 0.14
     assert (response["mode"], response["executor"], response["answer"]) == ("COLLABORATED", "", "40")
@@ -296,7 +296,9 @@ async def test_the_envelope_reserves_enough_for_the_answer(scenario: Scenario, a
 async def test_an_envelope_that_pays_for_some_votes_gets_the_most_confident(scenario: Scenario, api: str) -> None:
     scenario.script(alpha=10, beta=20, gamma=30)
 
-    response = await scenario.process(api, first_agent="alpha", envelope={"max_generations": 5})
+    response = await scenario.process(
+        api, first_agent="alpha", envelope={"max_generations": 5}, parameters={"hand_over_rule": "PAPER"}
+    )
 
     assert response["mode"] == "COLLABORATED"
     assert {vote["agent"] for vote in response["votes"]} == {"gamma", "beta"}
@@ -554,3 +556,29 @@ async def test_the_rules_in_force_are_returned(scripted: ScriptedLLM, database_u
 
     assert response["parameters"]["hand_over_rule"] == "PAPER"
     assert (response["parameters"]["confidence_threshold"], response["parameters"]["learning_rate"]) == (0.6, 0.3)
+
+
+async def test_a_rating_that_counts_its_places_is_asked_for_again_in_another_order(
+    scenario: Scenario, api: str
+) -> None:
+    # In the other order the same three numbers come for the same three questions.
+    means = ScriptedAgents({}, {}, counting={scenario.names["alpha"]: [[1, 2, 3], [3, 2, 1]]})
+    scenario.llm.answer = means
+
+    response = await scenario.process(api, first_agent="alpha")
+
+    first = response["assessments"][0]
+    assert first["ratings"] == {"expertise": 0.01, "approach": 0.02, "knowledge": 0.03}
+    assert (first["attempts"], first["unknown_reason"]) == (2, "")
+    asked = [body["messages"][-1]["content"] for body in scenario.llm.bodies if stage_of(body) == "assess"][:2]
+    assert [text.index("in your field") < text.index("know what it takes") for text in asked] == [True, False]
+
+
+async def test_a_rating_that_counts_in_both_orders_is_unknown(scenario: Scenario, api: str) -> None:
+    scenario.script(alpha='{"r": [1, 2, 3]}', beta=90)
+
+    response = await scenario.process(api, first_agent="alpha")
+
+    first = response["assessments"][0]
+    assert (first["verbalized"], first["unknown_reason"], first["attempts"]) == (None, "unparseable", 2)
+    assert response["executor"] == "beta"

@@ -75,6 +75,22 @@ async def test_the_rating_is_the_models_own(api: Api, scripted: ScriptedLLM) -> 
     assert (reply["draft"], list(reply["samples"])) == ("", [])
 
 
+async def test_a_rating_that_counts_its_places_is_asked_for_again_in_another_order(
+    api: Api, scripted: ScriptedLLM
+) -> None:
+    replies = ModelReplies()
+    numbers = iter([(1, 2, 3, 4, 5, 6, 7), (4, 3, 2, 1, 7, 6, 5)])
+    scripted.answer = lambda body: [rating(*next(numbers))] if part_of(body) == "rating" else replies(body)
+
+    msv = (await assessed(api, "verbalized"))["msv"]
+
+    # The same numbers for the same questions: they are meant.
+    assert (msv["correctness"], msv["conflict"], msv["importance"]) == (0.02, 0.04, 0.06)
+    first, second = (str(body["messages"][-1]["content"]) for body in scripted.bodies)
+    assert "1. would its logic hold" in first
+    assert "1. how much would your own quick attempts contradict" in second
+
+
 async def test_a_probe_is_one_call_of_few_tokens(api: Api, scripted: ScriptedLLM) -> None:
     reply = await assessed(api, "probe")
 

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from chassis.prompts import Prompt, quoted, render, shortened, template
+from chassis.prompts import Prompt, quoted, render, reordered, shortened, template
 from kernel.answers import AnswerType
 from kernel.roles import Stage
 from services.assigner import prompts as assigner
@@ -194,3 +195,38 @@ def test_a_cut_text_is_about_as_long_as_was_requested(max_tokens: int, length: i
 
     assert cut is (length > max_tokens * 4)
     assert len(text) <= max_tokens * 4 + len("\n[... shortened ...]\n")
+
+
+RATED = {
+    "router rating": router.rating(conversation="1. One\n2. Two"),
+    "router importance": router.importance(conversation="- One\n- Two"),
+    "assigner self-assessment": assigner.self_assessment(question="1. One\n2. Two"),
+    "assigner text assessment": assigner.text_assessment(question="- One", others={}, text="1. One\n- Two"),
+    "delegation self-assessment": delegation.self_assessment(question="1. One\n2. Two"),
+}
+
+
+@pytest.mark.parametrize("prompt", RATED.values(), ids=RATED)
+def test_the_questions_of_a_rating_change_places_and_nothing_else_does(prompt: Prompt) -> None:
+    count = 7 if "seven" in prompt.text else 3
+    places = [*range(count)][::-1]
+
+    other = reordered(prompt, places)
+
+    questions = re.findall(r"^(?:\d+\.|-) (.*)$", prompt.text, re.MULTILINE)[-count:]
+    assert re.findall(r"^(?:\d+\.|-) (.*)$", other.text, re.MULTILINE)[-count:] == questions[::-1]
+    assert re.findall(r"^\d+\.", other.text, re.MULTILINE) == re.findall(r"^\d+\.", prompt.text, re.MULTILINE)
+    assert (other.name, other.digest, len(other.text)) == (prompt.name, prompt.digest, len(prompt.text))
+    assert reordered(prompt, [*range(count)]) == prompt
+    assert reordered(other, places) == prompt
+
+
+def test_the_names_of_a_list_change_places_with_its_questions() -> None:
+    other = reordered(assigner.self_assessment(question="Q"), (3, 2, 1, 0, 6, 5, 4)).text
+
+    assert other.endswith('{"r": [contradiction, fit, facts, logic, reach, urgency, harm]}.')
+
+
+def test_a_prompt_with_fewer_questions_cannot_be_reordered() -> None:
+    with pytest.raises(ValueError, match="lists 3 questions, not 7"):
+        reordered(delegation.self_assessment(question="Q"), range(7))

@@ -148,6 +148,38 @@ def test_a_delegation_is_printed_with_its_reason_and_the_profile_updates(capsys:
     assert "alpha in math_computation: 0.500 to 0.550" in out
 
 
+def test_a_panel_is_printed_with_its_order_and_why_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    answered = [
+        {"agent": agent, "answer": "40", "weight": 0.4, "won": True, "failure": ""} for agent in ("beta", "alpha")
+    ]
+    done = {
+        **SPENT,
+        "task_id": "t-1",
+        "answer": "40",
+        "outcome": "ANSWERED",
+        "assessments": [ASSESSMENT],
+        "votes": answered,
+        "decision": {
+            "mode": "COLLABORATED",
+            "first_agent": "gamma",
+            "executor": "",
+            "reason": "no_agent_confident",
+            "panel": ["beta", "alpha", "gamma"],
+        },
+        "panel_stop": "AGREED",
+        "dimensions": [],
+        "confidence": 0.576,
+        "confidence_source": "VOTE",
+        "label": None,
+        "profile_updates": [],
+    }
+
+    out = drawn(capsys, task(done))
+
+    assert "beta, alpha, gamma answer in turn until two agree: no agent confident" in out
+    assert "2 of 3 asked: two agree" in out
+
+
 def vote(index: int, answer: str | None, **more: object) -> dict[str, object]:
     facts: dict[str, object] = {
         "index": index,

@@ -173,3 +173,44 @@ def test_a_confidence_that_is_no_probability_is_marked() -> None:
 
     assert "~1.00" in shown
     assert "uncalibrated, not a probability" in shown
+
+
+PANEL = {
+    "mode": "COLLABORATED",
+    "first_agent": "ada",
+    "executor": "",
+    "reason": "no_agent_confident",
+    "short_list": [],
+    "panel": ["ben", "ada", "cleo"],
+}
+ANSWERED = {"answer": "40", "weight": 0.4, "won": True, "failure": "", "text": "", "duration_ms": 1.0}
+
+
+def panelled(**more: Any) -> str:  # noqa: ANN401
+    """The panel of a delegation in which two agents of three answered."""
+    account = {"decision": PANEL, "votes": [], **more}
+    finished = {"run": run("delegation", deliberation=account)}
+    picture = pictured([("routed", run("delegation")["route"]), ("mode_chosen", PANEL)])
+    for agent in ("ben", "ada"):
+        apply(picture, "agent_answered", {**ANSWERED, "agent": agent})
+    if more:
+        apply(picture, "run_finished", finished)
+    picture.strategy = "delegation"
+    return drawn("panels/delegation.html", picture=picture)
+
+
+def test_a_panel_shows_its_order_and_why_it_ended() -> None:
+    running, finished = panelled(), panelled(panel_stop="AGREED")
+
+    assert "Agents answer in turn until two agree" in running
+    assert "Order of the panel: ben, ada, cleo." in running
+    assert "2 asked" not in running
+    assert "2 asked: two agree." in finished
+
+
+def test_a_vote_that_an_earlier_version_stored_is_drawn_without_a_panel() -> None:
+    decision = {name: known for name, known in PANEL.items() if name != "panel"}
+    picture = pictured([("mode_chosen", decision)])
+    picture.strategy = "delegation"
+
+    assert "All agents answer and vote" in drawn("panels/delegation.html", picture=picture)

@@ -113,3 +113,36 @@ async def test_readiness_names_a_failing_recalibration() -> None:
     assert report.ready is True
     assert report.parts["recalibration"].startswith("the worker recalibration failed ")
     assert report.parts["recalibration"].endswith("ZeroDivisionError: a bug in one round")
+
+
+class WrongWayRound(FakeStore):
+    """In this store ratings are higher where the answer is wrong, and neither too high nor too low on the whole."""
+
+    async def newest_ratings(self, agent: str, limit: int) -> Sequence[SelfRating]:
+        return [SelfRating(raw=0.4 if at % 2 else 0.6, correct=bool(at % 2)) for at in range(min(self.count, limit))]
+
+
+async def test_ratings_that_say_nothing_lose_their_weight_from_thirty_labels_on() -> None:
+    found = []
+    for count in (29, 30):
+        recalibrator = Recalibrator(WrongWayRound(count=count))
+        await recalibrator.refresh()
+        found.append(recalibrator.uninformative())
+
+    assert found == [frozenset(), frozenset({"alpha"})]
+
+
+async def test_ratings_that_become_informative_get_their_weight_back() -> None:
+    store = WrongWayRound(count=30)
+    recalibrator = Recalibrator(store, min_ratings=1_000)
+    await recalibrator.refresh()
+
+    better = FakeStore(count=36)
+    store.newest_ratings = better.newest_ratings  # type: ignore[method-assign]
+    store.count = 35
+    await recalibrator.refresh()
+    too_few = recalibrator.uninformative()
+    store.count = 36
+    await recalibrator.refresh()
+
+    assert (too_few, recalibrator.uninformative()) == (frozenset({"alpha"}), frozenset())

@@ -37,7 +37,9 @@ class _TaskModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskMode.Val
     TASK_MODE_DELEGATED: _TaskMode.ValueType  # 2
     """By another agent, to which it was handed."""
     TASK_MODE_COLLABORATED: _TaskMode.ValueType  # 3
-    """By all agents together, voting with their confidence."""
+    """By several agents together: a panel that is asked one after another until two agree, or by the paper's rule all
+    agents at once, voting with their confidence.
+    """
 
 class TaskMode(_TaskMode, metaclass=_TaskModeEnumTypeWrapper):
     """How a task is solved, in the end."""
@@ -49,7 +51,9 @@ TASK_MODE_EXECUTED: TaskMode.ValueType  # 1
 TASK_MODE_DELEGATED: TaskMode.ValueType  # 2
 """By another agent, to which it was handed."""
 TASK_MODE_COLLABORATED: TaskMode.ValueType  # 3
-"""By all agents together, voting with their confidence."""
+"""By several agents together: a panel that is asked one after another until two agree, or by the paper's rule all
+agents at once, voting with their confidence.
+"""
 Global___TaskMode: _TypeAlias = TaskMode  # noqa: Y015
 
 class _Dispatch:
@@ -63,7 +67,9 @@ class _DispatchEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dispatch.Val
     DISPATCH_ROUND_ROBIN: _Dispatch.ValueType  # 1
     """Each agent in turn, over all replicas of the service."""
     DISPATCH_BEST_PROFILE: _Dispatch.ValueType  # 2
-    """The agent with the best profile in the task's dimensions, ties by identifier."""
+    """The agent with the best profile in the task's dimensions, drawn towards its record in the other ones unless
+    `hand_over_rule` is `PAPER`; ties by identifier.
+    """
 
 class Dispatch(_Dispatch, metaclass=_DispatchEnumTypeWrapper):
     """Which agent a task goes to first."""
@@ -73,7 +79,9 @@ DISPATCH_UNSPECIFIED: Dispatch.ValueType  # 0
 DISPATCH_ROUND_ROBIN: Dispatch.ValueType  # 1
 """Each agent in turn, over all replicas of the service."""
 DISPATCH_BEST_PROFILE: Dispatch.ValueType  # 2
-"""The agent with the best profile in the task's dimensions, ties by identifier."""
+"""The agent with the best profile in the task's dimensions, drawn towards its record in the other ones unless
+`hand_over_rule` is `PAPER`; ties by identifier.
+"""
 Global___Dispatch: _TypeAlias = Dispatch  # noqa: Y015
 
 class _DimensionClassifier:
@@ -111,7 +119,9 @@ class _HandOverRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HandOver
     HAND_OVER_RULE_BETTER: _HandOverRule.ValueType  # 1
     """Only when its confidence is above the first agent's; else the first agent keeps the task."""
     HAND_OVER_RULE_PAPER: _HandOverRule.ValueType  # 2
-    """As the paper has it: even when its confidence is below the first agent's."""
+    """As the paper has it: even when its confidence is below the first agent's. Then also every other agent is assessed,
+    all agents answer and vote together when none is confident, and every rating keeps its weight.
+    """
 
 class HandOverRule(_HandOverRule, metaclass=_HandOverRuleEnumTypeWrapper):
     """When another agent is better enough to take a task over. It must reach `confidence_threshold` in either case."""
@@ -121,7 +131,9 @@ HAND_OVER_RULE_UNSPECIFIED: HandOverRule.ValueType  # 0
 HAND_OVER_RULE_BETTER: HandOverRule.ValueType  # 1
 """Only when its confidence is above the first agent's; else the first agent keeps the task."""
 HAND_OVER_RULE_PAPER: HandOverRule.ValueType  # 2
-"""As the paper has it: even when its confidence is below the first agent's."""
+"""As the paper has it: even when its confidence is below the first agent's. Then also every other agent is assessed,
+all agents answer and vote together when none is confident, and every rating keeps its weight.
+"""
 Global___HandOverRule: _TypeAlias = HandOverRule  # noqa: Y015
 
 class _Exploration:
@@ -247,7 +259,7 @@ class _ConfidenceSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Conf
     CONFIDENCE_SOURCE_COMBINED: _ConfidenceSource.ValueType  # 3
     """Weighted mean of the two."""
     CONFIDENCE_SOURCE_VOTE: _ConfidenceSource.ValueType  # 4
-    """Share of the winner in the weights of a vote."""
+    """Share of the winner in the weights of a vote of all; of a panel, the probability that its agreement shows."""
 
 class ConfidenceSource(_ConfidenceSource, metaclass=_ConfidenceSourceEnumTypeWrapper):
     """Where a confidence comes from."""
@@ -261,8 +273,36 @@ CONFIDENCE_SOURCE_PROFILE: ConfidenceSource.ValueType  # 2
 CONFIDENCE_SOURCE_COMBINED: ConfidenceSource.ValueType  # 3
 """Weighted mean of the two."""
 CONFIDENCE_SOURCE_VOTE: ConfidenceSource.ValueType  # 4
-"""Share of the winner in the weights of a vote."""
+"""Share of the winner in the weights of a vote of all; of a panel, the probability that its agreement shows."""
 Global___ConfidenceSource: _TypeAlias = ConfidenceSource  # noqa: Y015
+
+class _PanelStop:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PanelStopEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PanelStop.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PANEL_STOP_UNSPECIFIED: _PanelStop.ValueType  # 0
+    """There was no panel."""
+    PANEL_STOP_AGREED: _PanelStop.ValueType  # 1
+    """Two agents gave the same answer."""
+    PANEL_STOP_ALL_ASKED: _PanelStop.ValueType  # 2
+    """All of the panel were asked, and no two agreed before; the vote by weight decided where none do."""
+    PANEL_STOP_BUDGET_EXHAUSTED: _PanelStop.ValueType  # 3
+    """A limit of the envelope was reached; the vote by weight decided among those asked."""
+
+class PanelStop(_PanelStop, metaclass=_PanelStopEnumTypeWrapper):
+    """Why no further agent of a panel was asked."""
+
+PANEL_STOP_UNSPECIFIED: PanelStop.ValueType  # 0
+"""There was no panel."""
+PANEL_STOP_AGREED: PanelStop.ValueType  # 1
+"""Two agents gave the same answer."""
+PANEL_STOP_ALL_ASKED: PanelStop.ValueType  # 2
+"""All of the panel were asked, and no two agreed before; the vote by weight decided where none do."""
+PANEL_STOP_BUDGET_EXHAUSTED: PanelStop.ValueType  # 3
+"""A limit of the envelope was reached; the vote by weight decided among those asked."""
+Global___PanelStop: _TypeAlias = PanelStop  # noqa: Y015
 
 class _Checker:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -329,7 +369,7 @@ class Parameters(_message.Message):
     hand_over_rule: Global___HandOverRule.ValueType
     """When another agent is better enough to take over."""
     short_list_size: _builtins.int
-    """Other agents that are asked at most [count, >= 1]; left out: the service's default."""
+    """Other agents that are asked at most [count, >= 1]; left out: the service's default. Not read with `PAPER`."""
     exploration: Global___Exploration.ValueType
     """How the short-list keeps room for agents known little."""
     skip_routine: _builtins.bool
@@ -723,8 +763,9 @@ class Assessment(_message.Message):
     ineligible_reason: _builtins.str
     """Why it may not; empty when it may."""
     unknown_reason: _builtins.str
-    """Why `verbalized` is unknown: `unparseable`, `too_slow`, `budget`, `skipped`, `ablation`, or the reason of a model's
-    error, e.g. `BACKEND_UNAVAILABLE`; empty when it is known.
+    """Why `verbalized` is unknown: `unparseable`, `too_slow`, `budget`, `skipped`, `ablation`, the reason of a model's
+    error, e.g. `BACKEND_UNAVAILABLE`, or `uninformative` where this agent's ratings are labelled `UNINFORMATIVE` and
+    have no weight (`ratings` and `verbalized_raw` then have them); empty when it is known.
     """
     attempts: _builtins.int
     """Attempts the rating took [count]; 0 when it was not asked."""
@@ -886,6 +927,7 @@ class ModeChosen(_message.Message):
     EXECUTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     SHORT_LIST_FIELD_NUMBER: _builtins.int
+    PANEL_FIELD_NUMBER: _builtins.int
     mode: Global___TaskMode.ValueType
     """How it is solved."""
     first_agent: _builtins.str
@@ -900,6 +942,10 @@ class ModeChosen(_message.Message):
     def short_list(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShortListed]:
         """Others that were asked, best first; empty when none was."""
 
+    @_builtins.property
+    def panel(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Agents of a panel, in the order in which they are asked until two agree; empty without a panel."""
+
     def __init__(
         self,
         *,
@@ -908,10 +954,11 @@ class ModeChosen(_message.Message):
         executor: _builtins.str = ...,
         reason: _builtins.str = ...,
         short_list: _abc.Iterable[Global___ShortListed] | None = ...,
+        panel: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "first_agent", b"first_agent", "mode", b"mode", "reason", b"reason", "short_list", b"short_list"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "first_agent", b"first_agent", "mode", b"mode", "panel", b"panel", "reason", b"reason", "short_list", b"short_list"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1118,6 +1165,7 @@ class TaskFinished(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    PANEL_STOP_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Its name, by which feedback finds it."""
     answer: _builtins.str
@@ -1133,8 +1181,8 @@ class TaskFinished(_message.Message):
     answer_type: _answer_pb2.AnswerType.ValueType
     """Form of the answer, as given or inferred."""
     confidence: _builtins.float
-    """Belief that the answer is right: the executor's confidence, or the winner's share of the votes' weights [0..1];
-    left out (null on REST) when there is no source for it.
+    """Belief that the answer is right: the executor's confidence, the winner's share of the weights of a vote of all, or
+    the probability that the agreement of a panel shows [0..1]; left out (null on REST) when there is no source for it.
     """
     confidence_source: Global___ConfidenceSource.ValueType
     """Where the confidence comes from."""
@@ -1152,6 +1200,8 @@ class TaskFinished(_message.Message):
     """Identifier that the caller gave the request; empty if none."""
     duration_ms: _builtins.float
     """Time from start to end [ms, >= 0]."""
+    panel_stop: Global___PanelStop.ValueType
+    """Why no further agent of the panel was asked; left out (null on REST) without a panel."""
     @_builtins.property
     def assessments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Assessment]:
         """Everybody who was assessed, in order."""
@@ -1166,7 +1216,9 @@ class TaskFinished(_message.Message):
 
     @_builtins.property
     def votes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Vote]:
-        """What each agent answered, when all did; with one executor, that one's."""
+        """What each agent answered that was asked, of a panel in the order in which they were asked; with one executor, that
+        one's.
+        """
 
     @_builtins.property
     def vote_weights(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
@@ -1236,10 +1288,11 @@ class TaskFinished(_message.Message):
         request_id: _builtins.str = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         duration_ms: _builtins.float = ...,
+        panel_stop: Global___PanelStop.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "created_at", b"created_at", "decision", b"decision", "label", b"label", "parameters", b"parameters", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "ablations", b"ablations", "answer", b"answer", "answer_text", b"answer_text", "answer_type", b"answer_type", "assessments", b"assessments", "baseline", b"baseline", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "decision", b"decision", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "dimensions", b"dimensions", "duration_ms", b"duration_ms", "executor", b"executor", "label", b"label", "mode", b"mode", "outcome", b"outcome", "parameters", b"parameters", "profile_updates", b"profile_updates", "prompt_digests", b"prompt_digests", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id", "usage", b"usage", "vote_weights", b"vote_weights", "votes", b"votes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "ablations", b"ablations", "answer", b"answer", "answer_text", b"answer_text", "answer_type", b"answer_type", "assessments", b"assessments", "baseline", b"baseline", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "decision", b"decision", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "dimensions", b"dimensions", "duration_ms", b"duration_ms", "executor", b"executor", "label", b"label", "mode", b"mode", "outcome", b"outcome", "panel_stop", b"panel_stop", "parameters", b"parameters", "profile_updates", b"profile_updates", "prompt_digests", b"prompt_digests", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id", "usage", b"usage", "vote_weights", b"vote_weights", "votes", b"votes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

@@ -5,17 +5,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from chassis.log import logger
-from chassis.prompts import Prompt
+from chassis.prompts import Prompt, reordered
 from inference import (
     Breaker,
     BreakerPermit,
     BreakerSettings,
     Call,
+    CallInOrder,
     CircuitOpen,
     Completion,
     CompletionSample,
@@ -40,7 +42,7 @@ from kernel.msv.experience import (
     SimilarityCalibration,
     experience_match,
 )
-from kernel.msv.ratings import ORDER, RATING_MAX_TOKENS, SCALE, rating_schema
+from kernel.msv.ratings import ORDER, RATING_MAX_TOKENS, SCALE, places_of, rating_schema
 from kernel.msv.signals import (
     EQUAL,
     PartWeights,
@@ -174,7 +176,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 class RatingModelClient(Protocol):
     """This client calls a model that rates."""
 
-    async def rate(self, call: Call, spend: Spend, order: Sequence[str]) -> Mapping[str, float]:
+    async def rate(self, build: CallInOrder, spend: Spend, order: Sequence[str]) -> Mapping[str, float]:
         """Return the numbers of one structured rating, by the names of `order`."""
 
 
@@ -207,7 +209,8 @@ class RatingMeasure:
         digests = {prompt.name: prompt.digest}
         try:
             async with within_time_share(spend):
-                rated = await self._model_client.rate(self._call(prompt, subject.seed), spend, self._order)
+                build = partial(self._call, prompt, subject.seed)
+                rated = await self._model_client.rate(build, spend, self._order)
         except MetacogError as error:
             reason = f"{error.reason}: {error.message}"
             return MeasureResult(reasons=dict.fromkeys(self._components, reason), prompt_digests=digests)
@@ -219,10 +222,10 @@ class RatingMeasure:
     def _mean(self, parts: Mapping[str, float], names: tuple[str, ...]) -> float | None:
         return mean_of({name: parts.get(name) for name in names}, self._weights)
 
-    def _call(self, prompt: Prompt, seed: int | None) -> Call:
+    def _call(self, prompt: Prompt, seed: int | None, order: Sequence[str]) -> Call:
         sampling: dict[str, Any] = {} if seed is None else {"seed": derived_seed(seed, STAGE, prompt.name)}
         return Call(
-            messages=[{"role": "user", "content": prompt.text}],
+            messages=[{"role": "user", "content": reordered(prompt, places_of(order, self._order)).text}],
             max_tokens=RATING_MAX_TOKENS,
             floor_tokens=RATING_MAX_TOKENS,
             schema=rating_schema(self._order),

@@ -141,7 +141,17 @@ def test_figures_are_written_as_lists_of_objects_with_intervals(tmp_path: Path) 
 
     document = figures_document(figures)
 
-    assert set(document) == {"stopping", "draft_vote", "second_opinion", "calibration", "prior", STOPPED, *NOT_BUILT}
+    assert set(document) == {
+        "stopping",
+        "draft_vote",
+        "second_opinion",
+        "calibration",
+        "prior",
+        "panel",
+        "learned_profiles",
+        STOPPED,
+        *NOT_BUILT,
+    }
     row = document["stopping"][0]
     assert row["set"] == "set"
     assert set(row["gain_over_fixed"]) == {"value", "low", "high"}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kernel.learning.trust import Trust, self_assessment_trust
+from kernel.learning.trust import Trust, has_weight, self_assessment_trust
 
 
 def said(
@@ -35,3 +35,8 @@ def test_little_data_allow_no_conclusion_and_none_no_measures() -> None:
 
     assert (few.trust, few.observations, few.calibration_error, few.recalibration_version) == (None, 10, 0.9, "v1")
     assert (none.observations, none.calibration_error, none.bias) == (0, None, None)
+
+
+def test_only_a_rating_that_says_nothing_has_no_weight() -> None:
+    assert [trust for trust in Trust if not has_weight(trust)] == [Trust.UNINFORMATIVE]
+    assert has_weight(None)

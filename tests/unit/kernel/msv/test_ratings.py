@@ -3,7 +3,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.msv import MSVKind
-from kernel.msv.ratings import ORDER, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
+from kernel.msv.ratings import (
+    ORDER,
+    RATING_SCHEMA,
+    CountsPlaces,
+    counts_places,
+    other_order,
+    places_of,
+    rated_msv,
+    read_numbers,
+    read_rating,
+    unrated_msv,
+)
 
 # logic 90, facts 80, fit 70, inconsistency 10, consequence 30, urgency 20, scope 10
 RATED = {"r": [90, 80, 70, 10, 30, 20, 10]}
@@ -52,8 +63,37 @@ def test_a_document_that_is_no_rating_is_rejected_and_not_read_as_zeros(document
 
 @pytest.mark.parametrize("numbers", [[1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
 def test_a_list_that_counts_its_places_is_no_rating(numbers: list[float]) -> None:
-    with pytest.raises(ValueError, match="counts its places"):
+    with pytest.raises(CountsPlaces, match="counts its places"):
         read_rating({"r": numbers})
+
+
+def test_the_other_order_moves_every_question_and_keeps_those_about_the_answer_first() -> None:
+    other = other_order()
+
+    assert other == (
+        "internal_inconsistency",
+        "contextual_fit",
+        "factual_accuracy",
+        "logical_consistency",
+        "scope",
+        "urgency",
+        "consequence",
+    )
+    assert places_of(other) == (3, 2, 1, 0, 6, 5, 4)
+    assert other_order(("expertise", "approach", "knowledge")) == ("knowledge", "approach", "expertise")
+
+
+def test_the_same_numbers_for_the_same_questions_in_another_order_are_a_rating() -> None:
+    first = read_numbers({"r": [1, 2, 3, 4, 5, 6, 7]})
+    again = {"r": [first[name] for name in other_order()]}
+
+    assert counts_places(list(first.values()))
+    assert read_rating(again, other_order()) == first
+
+
+def test_counting_again_in_the_other_order_is_no_rating() -> None:
+    with pytest.raises(CountsPlaces):
+        read_rating({"r": [1, 2, 3, 4, 5, 6, 7]}, other_order())
 
 
 @pytest.mark.parametrize("numbers", [[2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4, 5, 6, 8], [7, 6, 5, 4, 3, 2, 1], [1] * 7])
