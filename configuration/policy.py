@@ -15,6 +15,7 @@ from chassis.errors import ConfigurationInvalid
 from configuration.yaml_file import YamlFile
 from kernel.policy import COMPARISONS, MEASURES, Condition, Policy, PolicyRow, condition, row_error
 from kernel.values import value
+from kernel.votes.plans import PlannedSource, VotePlan
 
 
 @value
@@ -25,6 +26,11 @@ class WrittenRow:
     strategy: str
     when: Mapping[str, str] = field(default_factory=dict)
     always: bool = False
+    model: str = ""
+    sources: Sequence[str | PlannedSource] = ()
+    agree: int | None = None
+    most: int | None = None
+    escalate: str = ""
 
 
 @value
@@ -63,7 +69,16 @@ def _row(file: YamlFile[WrittenPolicy], place: int, written: WrittenRow) -> Poli
         strategy=written.strategy,
         when={measure: _condition(file, place, measure, text) for measure, text in written.when.items()},
         always=written.always,
+        model=written.model,
+        plan=_plan(written),
     )
+
+
+def _plan(written: WrittenRow) -> VotePlan | None:
+    """Return the vote plan of a row; None where it states none. A source that is a name is a model."""
+    sources = [PlannedSource(model=one) if isinstance(one, str) else one for one in written.sources]
+    plan = VotePlan(sources=sources, agree=written.agree, most=written.most, escalate=written.escalate)
+    return None if plan == VotePlan(sources=[]) else plan
 
 
 def _condition(file: YamlFile[WrittenPolicy], place: int, measure: str, text: str) -> Condition:

@@ -255,13 +255,13 @@ class BackendModelClients:
         backend = self.current().named(name)
         return BackendModelClient(lambda: backend)
 
-    def of_run(self, name: str) -> Sequence[BackendModelClient]:
-        """Return the models that a run may call whose System 1 is the model `name`: it, and the default one.
+    def of_run(self, *names: str) -> Sequence[BackendModelClient]:
+        """Return the models that a run may call: the default one, and those with these names.
 
         Raises:
-            ModelNotFound: When it is not in the catalogue.
+            ModelNotFound: When one is not in the catalogue.
         """
-        return [self.assessor(), self.named(name)] if name else [self.assessor()]
+        return [self.assessor(), *(self.named(name) for name in dict.fromkeys(names))]
 
     def assessor(self) -> BackendModelClient:
         """Return the client of the model that rates all texts."""

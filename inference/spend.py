@@ -31,8 +31,8 @@ class RunModels(Protocol):
     def begin_run(self) -> None:
         """Use the models as they are now for everything that is done in this context, until the next `begin_run`."""
 
-    def of_run(self, name: str) -> Sequence[Priced]:
-        """Return the models that a run may call itself, where its System 1 is the model `name`.
+    def of_run(self, *names: str) -> Sequence[Priced]:
+        """Return the models that a run may call: the default one, and those with these names.
 
         Raises:
             ModelNotFound: When there is no such model.

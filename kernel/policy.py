@@ -12,10 +12,13 @@ from kernel.activation import Activation, Route, SystemChoice
 from kernel.msv import COMPONENTS, MSV
 from kernel.thresholds import exceeds, reaches
 from kernel.values import value
+from kernel.votes.plans import VotePlan
 
 # What a condition may be on: the components of the state, and the activation that they make.
 MEASURES = (*COMPONENTS, "activation")
-STRATEGIES = ("system1", "vote", "dialectic", "arbiter", "delegation")
+STRATEGIES = ("system1", "vote", "cascade", "dialectic", "arbiter", "delegation")
+# Those that ask for votes, and so may have a plan of their own.
+VOTING = ("vote", "cascade")
 UNKNOWN = "unknown"
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
@@ -108,12 +111,21 @@ class PolicyRow:
         strategy: One of `STRATEGIES`.
         when: Condition by measure, all of which must hold; empty: it matches every state.
         always: Whether it is tried whatever the activation is; else only for questions that go to System 2.
+        model: Model that answers where the strategy is `system1`; empty: the default one.
+        plan: Who votes where the strategy asks for votes; None: as the strategy is configured.
     """
 
     name: str
     strategy: str
     when: Mapping[str, Condition] = field(default_factory=dict)
     always: bool = False
+    model: str = ""
+    plan: VotePlan | None = None
+
+    @property
+    def models(self) -> Sequence[str]:
+        """Return the models that it names."""
+        return [self.model] if self.model else [] if self.plan is None else self.plan.models
 
     def matches(self, levels: Mapping[str, float | None]) -> bool:
         """Return whether the state with these levels by measure meets all conditions; a missing level is unknown."""
@@ -153,6 +165,14 @@ def row_error(rows: Sequence[PolicyRow], place: int) -> str:
         return f"name: {row.name!r} is used twice"
     if row.strategy not in STRATEGIES:
         return f"strategy: {row.strategy!r} is none; there are {', '.join(STRATEGIES)}"
+    if row.model and row.strategy != "system1":
+        return f"model: only system1 answers by one model, not {row.strategy}; name sources or escalate instead"
+    if row.plan is not None and row.strategy not in VOTING:
+        return (
+            f"strategy: {row.strategy} asks for no votes; agree, most, sources and escalate need {' or '.join(VOTING)}"
+        )
+    if row.plan is not None and (problem := row.plan.problem):
+        return problem
     covering = next((earlier for earlier in _rows_before(rows, place) if earlier.covers(row)), None)
     if covering is not None:
         return f"{row.name!r} can never be reached: {covering.name!r} is asked before and takes all that it matches"

@@ -21,7 +21,7 @@ class SourceRecord:
     Known are: every vote where the winning answer was right; the votes for it, and invalid ones, where it was wrong.
 
     Attributes:
-        agent: The agent; empty for the default model.
+        agent: The source, as `source_name` has it; empty for the default model.
         mode: How it came to its answers.
         votes: Such votes [count, >= 0].
         right: Those that were right [count, 0..votes].

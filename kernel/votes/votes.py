@@ -29,6 +29,8 @@ MOST_VOTES = 64
 MOST_WORDS, MOST_CHARACTERS = 12, 120
 # Key of the programs that pass the tests: they count as one answer.
 PASSING = "passes the tests"
+# Begins the name of a source that is a model of the catalogue alone; no identifier of an agent has a space.
+MODEL_ALONE = "model "
 # Odds of a voter are read from competences within these bounds, so that no single voter outweighs all others [0..1].
 SURELY_WRONG, SURELY_RIGHT = 0.01, 0.99
 
@@ -72,7 +74,7 @@ class VoteSource:
     """A source of votes is a model in one mode.
 
     Attributes:
-        model: Name of the model (and of its server, where several serve models of one name).
+        model: Name of the model, or of the source as `source_name` has it.
         mode: How it comes to its answer.
         competence: Recorded probability that its answers are right [0..1]; None when nothing is recorded.
     """
@@ -88,6 +90,36 @@ class VoteSource:
             return 0.0
         chance = min(max(self.competence, SURELY_WRONG), SURELY_RIGHT)
         return log(chance / (1 - chance))
+
+
+@value
+class SourceParts:
+    """The parts of a source's name are an agent, or a model alone; both are empty for the default model."""
+
+    agent: str = ""
+    model: str = ""
+
+
+def source_name(agent: str, model: str) -> str:
+    """Return the name of a source: that of its agent, or of its model after `MODEL_ALONE`; empty for the default model.
+
+    Example:
+        >>> source_name("ada", ""), source_name("", "small"), source_name("", "")
+        ('ada', 'model small', '')
+    """
+    return agent or (f"{MODEL_ALONE}{model}" if model else "")
+
+
+def source_parts(name: str) -> SourceParts:
+    """Return the parts of a source's name.
+
+    Example:
+        >>> source_parts("model small"), source_parts("ada")
+        (SourceParts(agent='', model='small'), SourceParts(agent='ada', model=''))
+    """
+    if name.startswith(MODEL_ALONE):
+        return SourceParts(model=name.removeprefix(MODEL_ALONE))
+    return SourceParts(agent=name)
 
 
 @value

@@ -25,6 +25,7 @@ from kernel.msv.affect import AffectAnalyser, vader
 from kernel.msv.experience import ExperienceWeights, SimilarityCalibration
 from kernel.msv.signals import PartWeights
 from kernel.policy import Policy
+from kernel.votes.plans import PlannedSource, VotePlan
 from services.router import openai_rest, relay, rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
@@ -34,6 +35,7 @@ from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.system_one import SystemOne
+from services.router.service.answering.vote_plans import VotePlans
 from services.router.service.answering.voting import Voting
 from services.router.service.assessment.assessors import Assessors, assess, build_assessors
 from services.router.service.assessment.measures import (
@@ -282,6 +284,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         limits=_limits(settings, policy),
         answer_tokens=settings.answer_max_tokens,
         models=model_clients,
+        vote_plans=VotePlans(model_clients, policy, _configured_cascade(settings)),
         recorder=records.journal,
         idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent, records.journal.is_behind),
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
@@ -354,16 +357,26 @@ def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase) -> As
 
 
 def _strategies(system_one: SystemOne, parts: Parts, calibrator: Calibrator) -> Mapping[Strategy, AnswerStrategy]:
+    asked = relay.votes(parts.peers["arbiter"], lambda: calibrator.votes.competences)
+    voting = Voting(asked, lambda: calibrator.votes.model, system_one)
     return {
         Strategy.SYSTEM_ONE: system_one,
-        Strategy.VOTE: Voting(
-            relay.votes(parts.peers["arbiter"], lambda: calibrator.votes.competences), lambda: calibrator.votes.model
-        ),
+        Strategy.VOTE: voting,
+        Strategy.CASCADE: voting,
         Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"]),
         Strategy.ARBITER: relay.arbitration(parts.peers["arbiter"]),
         Strategy.DELEGATION: relay.delegation(parts.peers["delegation"]),
         **parts.strategies,
     }
+
+
+def _configured_cascade(settings: Settings) -> VotePlan:
+    return VotePlan(
+        sources=[PlannedSource(model=name) for name in settings.cascade_sources],
+        agree=settings.cascade_agree,
+        most=settings.cascade_most,
+        escalate=settings.cascade_escalate,
+    )
 
 
 def _limits(settings: Settings, policy: Policy | None) -> Mapping[Strategy | None, Limits]:

@@ -1,10 +1,12 @@
 """The router exposes these Prometheus metrics."""
 
+from collections.abc import Mapping
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from chassis.telemetry import COST, GENERATIONS, TOKENS, child
 from kernel.activation import Activation
-from kernel.envelope import Usage
+from kernel.envelope import StageUsage, Usage
 
 ROUTED = Counter(
     "metacog_routed_total", "Requests by chosen system, strategy and why.", ["system", "strategy", "reason"]
@@ -44,6 +46,33 @@ JOURNAL_UNSETTLED = Counter(
     "metacog_journal_unsettled_total", "Runs that a durable journal could not put on disk before their answers ended."
 )
 JOURNAL_LOST = Counter("metacog_journal_lost_total", "Runs that could be stored neither in the database nor on disk.")
+
+
+CASCADES = Counter(
+    "metacog_cascades_total",
+    "Votes with a stronger model behind them, by that model and why it was asked; `DECIDED`: it was not.",
+    ["model", "reason"],
+)
+CASCADE_COST = Counter(
+    "metacog_cascade_cost_total",
+    "Cost of them by part: of everything before the stronger model, and of its own answers [currency of the prices].",
+    ["model", "part"],
+)
+
+
+def count_cascade(model: str, reason: str, stages: Mapping[str, StageUsage], own_stage: str) -> None:
+    """Count a vote with a stronger model behind it, with its cost by part where it is known.
+
+    Args:
+        model: The stronger model.
+        reason: Why it was asked; empty: it was not.
+        stages: What the run spent, by stage.
+        own_stage: Stage of the stronger model's answer.
+    """
+    child(CASCADES, model, reason or "DECIDED").inc()
+    for stage, spent in stages.items():
+        if spent.cost is not None:
+            child(CASCADE_COST, model, "escalation" if stage == own_stage else "votes").inc(spent.cost)
 
 
 def count_route(system: str, strategy: str, reason: str, level: Activation | None) -> None:

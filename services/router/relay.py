@@ -31,10 +31,11 @@ from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
 from kernel.roles import FINAL_STAGE
 from kernel.votes.drafts import draft_type
-from kernel.votes.votes import VoteOutcome, VoteSource, default_agree
+from kernel.votes.votes import VoteOutcome, VoteSource, default_agree, source_parts
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
-from services.router.service.answering.values import AnswerToken, RelayedEvent, VoteOptions
+from services.router.service.answering.values import AnswerToken, RelayedEvent
+from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.assessment.cost_reserve import fallback_cost
 
 R = TypeVar("R", bound=Message)
@@ -178,6 +179,8 @@ async def _deadline(name: str, timeout_s: float) -> AsyncIterator[None]:
 RESERVED_GENERATIONS = 1
 RESERVED_TOKENS = 512
 RESERVED_TIME_SHARE = 0.2
+# The share of the time that is reserved for a stronger model.
+ESCALATION_TIME_SHARE = 0.4
 # The service's deadline is this much before ours, so that its best answer so far still arrives [s].
 HEAD_START_S = 0.3
 
@@ -231,7 +234,7 @@ class Relay:
             PeerUnavailable: When the service cannot be reached.
             PeerError: When it returns an error.
         """
-        timeout_s = spend.seconds_left() * (1 - RESERVED_TIME_SHARE if task.request.fallback else 1)
+        timeout_s = spend.seconds_left() * (1 - _reserved_time_share(task))
         reservation = _reserved(spend, task)
         envelope = Envelope(
             max_generations=reservation.generations,
@@ -276,16 +279,33 @@ class Relay:
         yield finished
 
 
+def _is_escalated(task: StrategyTask) -> bool:
+    """Return whether a stronger model may answer after the service."""
+    return task.vote is not None and bool(task.vote.options.escalate)
+
+
+def _reserved_time_share(task: StrategyTask) -> float:
+    """Return the share of the time that is kept back for a single-pass call after the service [0..1]."""
+    if _is_escalated(task):
+        return ESCALATION_TIME_SHARE
+    return RESERVED_TIME_SHARE if task.request.fallback else 0.0
+
+
 def _reserved(spend: Spend, task: StrategyTask) -> Reservation:
-    """Reserve all that is left of the envelope, less what a fallback would need.
+    """Reserve all that is left of the envelope, less what a single-pass call after the service would need.
+
+    That is a fallback, or the answer of a stronger model; never both.
 
     Raises:
         BudgetExhausted: When that is nothing.
     """
-    ledger, fallback = spend.ledger, task.request.fallback
+    ledger, escalated = spend.ledger, _is_escalated(task)
+    fallback = task.request.fallback or escalated
     if fallback and ledger.generations_left <= RESERVED_GENERATIONS:
         ledger.reserve("system2", RESERVED_GENERATIONS + 1, 0)  # which raises
     fallback_tokens = min(RESERVED_TOKENS, ledger.unspent_tokens // 4) if fallback else 0
+    if escalated:
+        fallback_tokens = min(task.request.max_tokens or task.answer_tokens, ledger.unspent_tokens // 2)
     generations = ledger.generations_left - (RESERVED_GENERATIONS if fallback else 0)
     cost = ledger.cost_left
     if cost is not None:
@@ -421,7 +441,8 @@ def votes(peer: Peer, competences: Callable[[], Sequence[VoteSource]] = tuple) -
 
 
 def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[VoteSource]) -> Message:
-    request, options, draft = task.request, task.request.vote or VoteOptions(), task.draft
+    request, vote, draft = task.request, task.vote or PlannedVote(), task.draft
+    options = vote.options
     question = "\n".join(turn.content for turn in task.messages)
     answer_type = request.answer_type
     if answer_type is None and draft is not None:
@@ -431,11 +452,10 @@ def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[
             "messages": task.messages,
             "answer_type": answer_type,
             "draft": {"text": draft.text, "model": draft.model} if draft is not None else None,
-            "ask_draft": draft is None,
+            "ask_draft": draft is None and vote.has_draft,
             "sources": options.sources,
-            "competences": [
-                {"agent": one.model, "mode": one.mode, "competence": one.competence} for one in competences
-            ],
+            "keep_order": vote.keep_order,
+            "competences": [_source(one) for one in competences],
             "agree": options.agree or default_agree(task.route.msv),
             "most": options.most,
             "ahead": options.ahead,
@@ -448,6 +468,11 @@ def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[
         },
         vote_pb2.VoteRequest,
     )
+
+
+def _source(recorded: VoteSource) -> Mapping[str, Any]:
+    named = source_parts(recorded.model)
+    return {"agent": named.agent, "model": named.model, "mode": recorded.mode, "competence": recorded.competence}
 
 
 def _vote_result(data: Mapping[str, Any]) -> StrategyResult:

@@ -39,6 +39,7 @@ RENAMED = "task_"
 # Field of a run that holds the details of each strategy.
 DETAIL_FIELDS: Mapping[str, str] = {
     Strategy.VOTE: "vote",
+    Strategy.CASCADE: "vote",
     Strategy.DIALECTIC: "deliberation",
     Strategy.ARBITER: "arbitration",
     Strategy.DELEGATION: "task",

@@ -11,7 +11,7 @@ REQUEST_ERRORS = frozenset(
     {"MALFORMED_REQUEST", "MSV_OUT_OF_RANGE", "INVALID_ENVELOPE", "INVALID_SAMPLING", "UNKNOWN_AGENT"}
 )
 # The same where the caller named the strategy: it knows what it may ask of that one.
-NAMED_STRATEGY_ERRORS = frozenset({"REQUEST_OVER_LIMIT"})
+NAMED_STRATEGY_ERRORS = frozenset({"REQUEST_OVER_LIMIT", "NO_CASCADE"})
 
 
 def fallbacks(failed: Strategy) -> tuple[Strategy, ...]:
@@ -23,6 +23,8 @@ def fallbacks(failed: Strategy) -> tuple[Strategy, ...]:
     """
     if failed is Strategy.SYSTEM_ONE:
         return ()
+    if failed is Strategy.CASCADE:  # which is there to cost less than deliberation
+        return (Strategy.SYSTEM_ONE,)
     return tuple(s for s in (DEFAULT_SYSTEM_TWO, Strategy.SYSTEM_ONE) if s is not failed)
 
 

@@ -12,7 +12,7 @@ _NAMES = """
     agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline change checker
     confidence_source config_version created_at dimension dispatch executor exploration feedback_id first_agent
     hand_over_rule judged_at kind limiting_dimension mode model outcome panel_stop prompt prompt_digest reason
-    request_id role run_id stage stop_reason stopping_reason task_id variant weights_version
+    request_id role run_id source_model stage stop_reason stopping_reason task_id variant weights_version
 """
 NAMES = frozenset(_NAMES.split())
 # The same, in lists.

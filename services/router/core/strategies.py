@@ -14,6 +14,7 @@ class Strategy(StrEnum):
 
     SYSTEM_ONE = "system1"
     VOTE = "vote"
+    CASCADE = "cascade"
     DIALECTIC = "dialectic"
     ARBITER = "arbiter"
     DELEGATION = "delegation"

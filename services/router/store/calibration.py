@@ -20,8 +20,10 @@ from sqlalchemy import (
     LargeBinary,
     Select,
     String,
+    case,
     delete,
     func,
+    literal,
     literal_column,
     select,
     true,
@@ -42,7 +44,7 @@ from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
 from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount, VoteEvidence
-from kernel.votes.votes import VoteMode
+from kernel.votes.votes import MODEL_ALONE, VoteMode
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
 from services.router.core.feedback import RIGHT_FROM
 from services.router.core.strategies import Strategy
@@ -125,6 +127,8 @@ LABELLED = (
     RunRow.confidence_raw.is_not(None),
     RunRow.confidence_source != "",
 )
+# Runs whose answer the votes gave: that of a stronger model has no confidence, and so is not among the labelled.
+VOTED = (RunRow.strategy.in_([Strategy.VOTE, Strategy.CASCADE]),)
 
 
 class PostgresCalibration:
@@ -231,7 +235,7 @@ class PostgresCalibration:
         newest = (
             select(evidence.label("evidence"), RunFeedbackRow.score.label("score"))
             .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
-            .where(*LABELLED, RunRow.strategy == Strategy.VOTE, evidence["agreeing"].astext.is_not(None))
+            .where(*LABELLED, *VOTED, evidence["agreeing"].astext.is_not(None))
             .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
             .limit(MOST_VOTE_LABELS)
             .subquery()
@@ -253,14 +257,15 @@ class PostgresCalibration:
         newest = (
             select(account.label("account"), (RunFeedbackRow.score >= RIGHT_FROM).label("is_right"))
             .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
-            .where(*LABELLED, RunRow.strategy == Strategy.VOTE, account["evidence"]["agreeing"].astext.is_not(None))
+            .where(*LABELLED, *VOTED, account["evidence"]["agreeing"].astext.is_not(None))
             .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
             .limit(MOST_VOTE_LABELS)
             .subquery()
         )
         one = func.jsonb_array_elements(newest.c.account["votes"]).table_valued("value", joins_implicitly=True)
         cast = type_coerce(one.c.value, JSONB)
-        agent, mode = cast["agent"].astext, cast["mode"].astext
+        model, mode = func.coalesce(cast["source_model"].astext, ""), cast["mode"].astext
+        agent = case((model != "", literal(MODEL_ALONE) + model), else_=cast["agent"].astext)
         wins = newest.c.account["groups"][0]["votes"].contains(cast["index"])
         is_valid = func.jsonb_path_exists(
             newest.c.account,

@@ -120,29 +120,33 @@ Global___VoteOutcome: _TypeAlias = VoteOutcome  # noqa: Y015
 
 @_typing.final
 class VoteSource(_message.Message):
-    """A source of votes: an agent, which fixes a model and its backend, in one mode."""
+    """A source of votes: an agent, which fixes a model and a system prompt, or a model alone, in one mode."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     AGENT_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     COMPETENCE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
-    """Identifier of the agent; empty: the default model."""
+    """Identifier of the agent; empty: `model`, or the default model."""
     mode: Global___VoteMode.ValueType
     """How it comes to its answer; left out: with its reasoning."""
     competence: _builtins.float
     """Recorded share of its answers that are right [0..1]; left out when none is recorded."""
+    model: _builtins.str
+    """Name of a model of the catalogue, which answers without a system prompt; empty: `agent`, or the default model."""
     def __init__(
         self,
         *,
         agent: _builtins.str = ...,
         mode: Global___VoteMode.ValueType = ...,
         competence: _builtins.float | None = ...,
+        model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_competence", b"_competence", "competence", b"competence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_competence", b"_competence", "agent", b"agent", "competence", b"competence", "mode", b"mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_competence", b"_competence", "agent", b"agent", "competence", b"competence", "mode", b"mode", "model", b"model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__competence: _TypeAlias = _typing.Literal["competence"]  # noqa: Y015
     _WhichOneofArgType__competence: _TypeAlias = _typing.Literal["_competence", b"_competence"]  # noqa: Y015
@@ -208,6 +212,7 @@ class VoteRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     ASK_DRAFT_FIELD_NUMBER: _builtins.int
     COMPETENCES_FIELD_NUMBER: _builtins.int
+    KEEP_ORDER_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -232,6 +237,8 @@ class VoteRequest(_message.Message):
     """Name of the run this belongs to, for logs and seeds."""
     ask_draft: _builtins.bool
     """Whether the default model's direct answer is asked for as the first vote; not read where `draft` is given."""
+    keep_order: _builtins.bool
+    """Whether the sources are asked in the order given, whatever competences are recorded."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -273,10 +280,11 @@ class VoteRequest(_message.Message):
         run_id: _builtins.str = ...,
         ask_draft: _builtins.bool = ...,
         competences: _abc.Iterable[Global___VoteSource] | None = ...,
+        keep_order: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "most", b"most", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "ask_draft", b"ask_draft", "competences", b"competences", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "ask_draft", b"ask_draft", "competences", b"competences", "draft", b"draft", "envelope", b"envelope", "keep_order", b"keep_order", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
     _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015
@@ -410,6 +418,7 @@ class VoteCast(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     CHANGED_LEAD_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    SOURCE_MODEL_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """Its number, from 0, in the order in which votes came."""
     agent: _builtins.str
@@ -432,6 +441,8 @@ class VoteCast(_message.Message):
     """Whether another answer leads since this vote."""
     duration_ms: _builtins.float
     """Time from asking to the vote [ms, >= 0]; 0 for a draft that was given."""
+    source_model: _builtins.str
+    """Model of the catalogue that was named as the source; empty for an agent and for the default model."""
     def __init__(
         self,
         *,
@@ -446,10 +457,11 @@ class VoteCast(_message.Message):
         truncated: _builtins.bool = ...,
         changed_lead: _builtins.bool = ...,
         duration_ms: _builtins.float = ...,
+        source_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_completion_tokens", b"_completion_tokens", "answer", b"answer", "completion_tokens", b"completion_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_completion_tokens", b"_completion_tokens", "agent", b"agent", "answer", b"answer", "changed_lead", b"changed_lead", "completion_tokens", b"completion_tokens", "duration_ms", b"duration_ms", "index", b"index", "invalid_reason", b"invalid_reason", "mode", b"mode", "model", b"model", "text", b"text", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_completion_tokens", b"_completion_tokens", "agent", b"agent", "answer", b"answer", "changed_lead", b"changed_lead", "completion_tokens", b"completion_tokens", "duration_ms", b"duration_ms", "index", b"index", "invalid_reason", b"invalid_reason", "mode", b"mode", "model", b"model", "source_model", b"source_model", "text", b"text", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer: _TypeAlias = _typing.Literal["answer"]  # noqa: Y015
     _WhichOneofArgType__answer: _TypeAlias = _typing.Literal["_answer", b"_answer"]  # noqa: Y015

@@ -136,6 +136,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
     ERROR_REASON_CLOCKS_DIFFER: _ErrorReason.ValueType  # 56
     """FAILED_PRECONDITION: the clocks of a process and of the database differ by too much: nothing is deleted."""
+    ERROR_REASON_NO_CASCADE: _ErrorReason.ValueType  # 57
+    """INVALID_ARGUMENT: a cascade is asked for, and the models leave open what it would be."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -259,4 +261,6 @@ ERROR_REASON_RECORD_UNREADABLE: ErrorReason.ValueType  # 55
 """INTERNAL: another version stored a record in a form that this one cannot read; e.g. {record: "run", record_id: "..."}."""
 ERROR_REASON_CLOCKS_DIFFER: ErrorReason.ValueType  # 56
 """FAILED_PRECONDITION: the clocks of a process and of the database differ by too much: nothing is deleted."""
+ERROR_REASON_NO_CASCADE: ErrorReason.ValueType  # 57
+"""INVALID_ARGUMENT: a cascade is asked for, and the models leave open what it would be."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

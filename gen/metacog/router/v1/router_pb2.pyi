@@ -53,6 +53,34 @@ ROUTE_SYSTEM_TWO: Route.ValueType  # 2
 """An ensemble that deliberates."""
 Global___Route: _TypeAlias = Route  # noqa: Y015
 
+class _EscalationReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EscalationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EscalationReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ESCALATION_REASON_UNSPECIFIED: _EscalationReason.ValueType  # 0
+    """It was not: the votes decided."""
+    ESCALATION_REASON_UNDECIDED: _EscalationReason.ValueType  # 1
+    """Too few votes agreed."""
+    ESCALATION_REASON_ABSTAINED: _EscalationReason.ValueType  # 2
+    """No vote was valid."""
+    ESCALATION_REASON_NOT_COMPARABLE: _EscalationReason.ValueType  # 3
+    """Answers to this question cannot be compared, so that nothing could be voted on."""
+
+class EscalationReason(_EscalationReason, metaclass=_EscalationReasonEnumTypeWrapper):
+    """Why a stronger model was asked."""
+
+ESCALATION_REASON_UNSPECIFIED: EscalationReason.ValueType  # 0
+"""It was not: the votes decided."""
+ESCALATION_REASON_UNDECIDED: EscalationReason.ValueType  # 1
+"""Too few votes agreed."""
+ESCALATION_REASON_ABSTAINED: EscalationReason.ValueType  # 2
+"""No vote was valid."""
+ESCALATION_REASON_NOT_COMPARABLE: EscalationReason.ValueType  # 3
+"""Answers to this question cannot be compared, so that nothing could be voted on."""
+Global___EscalationReason: _TypeAlias = EscalationReason  # noqa: Y015
+
 class _ConfidenceState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -323,7 +351,7 @@ class RouteRequest(_message.Message):
     question: _builtins.str
     """The question, if there is no ready state; or `messages`."""
     strategy: _builtins.str
-    """`system1`, `vote`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
+    """`system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
     assessor: _builtins.str
@@ -404,7 +432,7 @@ class RouteResponse(_message.Message):
     system: Global___Route.ValueType
     """The system."""
     strategy: _builtins.str
-    """The strategy: `system1`, `vote`, `dialectic`, `arbiter` or `delegation`."""
+    """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`."""
     reason: _builtins.str
     """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
     format, which only a single-pass call can give), `envelope` (no room for more than a single-pass
@@ -624,6 +652,7 @@ class VoteOptions(_message.Message):
     AHEAD_FIELD_NUMBER: _builtins.int
     SOURCES_FIELD_NUMBER: _builtins.int
     TESTS_FIELD_NUMBER: _builtins.int
+    ESCALATE_FIELD_NUMBER: _builtins.int
     agree: _builtins.int
     """Equal votes that decide [count, 1..most]; left out: 2, and 3 where much depends on the answer (importance >= 0.7)."""
     most: _builtins.int
@@ -632,9 +661,13 @@ class VoteOptions(_message.Message):
     """Votes that are asked for at once while the outcome is open [count, 1..most]; left out: 1."""
     tests: _builtins.str
     """Tests of an answer that is a program, which raise where it is wrong."""
+    escalate: _builtins.str
+    """Model of the catalogue that answers where the votes decide nothing; empty: none, but in a cascade the configured one."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[_vote_pb2.VoteSource]:
-        """Who votes beside the draft; empty: the arbiter's default."""
+        """Who votes beside the draft; empty: the arbiter's default. In a cascade these alone vote, in this order; the draft is
+        the vote of the default model where it is named without a mode.
+        """
 
     def __init__(
         self,
@@ -644,10 +677,11 @@ class VoteOptions(_message.Message):
         ahead: _builtins.int | None = ...,
         sources: _abc.Iterable[_vote_pb2.VoteSource] | None = ...,
         tests: _builtins.str = ...,
+        escalate: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "most", b"most"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "most", b"most", "sources", b"sources", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "escalate", b"escalate", "most", b"most", "sources", b"sources", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
     _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015
@@ -663,6 +697,40 @@ class VoteOptions(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__most) -> _WhichOneofReturnType__most | None: ...
 
 Global___VoteOptions: _TypeAlias = VoteOptions  # noqa: Y015
+
+@_typing.final
+class Escalation(_message.Message):
+    """What became of the stronger model that a vote may be escalated to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Name of the stronger model in the catalogue."""
+    reason: Global___EscalationReason.ValueType
+    """Why it was asked; left out (null on REST) when the votes decided."""
+    answered: _builtins.bool
+    """Whether its answer is the run's; false where the votes decided, and where it failed."""
+    error: _builtins.str
+    """Why it gave no answer though it was asked, as `CODE: message`; empty otherwise."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        reason: Global___EscalationReason.ValueType = ...,
+        answered: _builtins.bool = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "error", b"error", "model", b"model", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Escalation: _TypeAlias = Escalation  # noqa: Y015
 
 @_typing.final
 class AnswerRequest(_message.Message):
@@ -713,7 +781,7 @@ class AnswerRequest(_message.Message):
     question: _builtins.str
     """The question; give this or `messages`."""
     strategy: _builtins.str
-    """`system1`, `vote`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
+    """`system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
     answer_type: _answer_pb2.AnswerType.ValueType
     """Form of the answer."""
     seed: _builtins.int
@@ -762,7 +830,7 @@ class AnswerRequest(_message.Message):
 
     @_builtins.property
     def vote(self) -> Global___VoteOptions:
-        """How votes are asked for; read where `vote` is the strategy."""
+        """How votes are asked for; read where `vote` or `cascade` is the strategy."""
 
     def __init__(
         self,
@@ -938,6 +1006,7 @@ class Run(_message.Message):
     CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     CONFIDENCE_LABELS_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_FIELD_NUMBER: _builtins.int
+    ESCALATION_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -1042,6 +1111,10 @@ class Run(_message.Message):
     def vote(self) -> _vote_pb2.VoteFinished:
         """The vote as it went, when one answered; gRPC only."""
 
+    @_builtins.property
+    def escalation(self) -> Global___Escalation:
+        """The stronger model that the vote may be escalated to; left out (null on REST) when there is none."""
+
     def __init__(
         self,
         *,
@@ -1080,10 +1153,11 @@ class Run(_message.Message):
         confidence_state: Global___ConfidenceState.ValueType = ...,
         confidence_labels: _builtins.int = ...,
         idempotency: Global___Idempotency.ValueType = ...,
+        escalation: Global___Escalation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "route", b"route", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

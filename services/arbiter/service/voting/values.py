@@ -22,11 +22,12 @@ Tokens = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 @value
 class VotingAgent:
-    """A voting agent is a source of votes: an agent in one mode; without a name the default model."""
+    """A voting agent is a source of votes: an agent, or a model alone, in one mode; unnamed it is the default model."""
 
     agent: str = ""
     mode: VoteMode | None = None
     competence: Share | None = None
+    model: Annotated[str, Field(max_length=200)] = ""
 
 
 @value
@@ -59,6 +60,7 @@ class VoteRequest:
     run_id: str = ""
     ask_draft: bool = False
     competences: Annotated[Sequence[VotingAgent], Field(max_length=MOST_COMPETENCES)] = ()
+    keep_order: bool = False
 
 
 @value
@@ -89,6 +91,7 @@ class VoteCast:
     truncated: bool
     changed_lead: bool
     duration_ms: float
+    source_model: str = ""
 
 
 @value

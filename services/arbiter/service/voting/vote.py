@@ -19,6 +19,7 @@ from kernel.votes.drafts import draft_type
 from kernel.votes.probability import vote_evidence
 from kernel.votes.votes import (
     DEFAULT_RULE,
+    SourceParts,
     Vote,
     VoteGroup,
     VoteMode,
@@ -27,6 +28,8 @@ from kernel.votes.votes import (
     VoteSource,
     VoteStop,
     next_source,
+    source_name,
+    source_parts,
     sources_by_competence,
     vote_groups,
     vote_outcome,
@@ -84,6 +87,7 @@ def vote(request: VoteRequest, *, context: VoteContext) -> AsyncGenerator[VoteEv
         MalformedRequest: Without a question, or with two.
         InvalidVoteRule: When agree, most and ahead do not fit together.
         UnknownAgent: For an agent that is not configured.
+        ModelNotFound: For a model that is not in the catalogue.
         SandboxUnavailable: When there are tests, and no sandbox.
         UnpricedModel: When the cost is limited, and a model that votes has no price.
         MetacogError: The error of the first source, when no source could be asked at all.
@@ -178,7 +182,9 @@ class VoteRun:
         if request.draft is None:
             return ()
         draft = VoteMode.DRAFT
-        recorded = next((one.competence for one in request.competences if not one.agent and one.mode is draft), None)
+        recorded = next(
+            (one.competence for one in request.competences if _key(one) == DEFAULT_AGENT.id and one.mode is draft), None
+        )
         stated = request.draft.competence
         return (VoteSource(model=DEFAULT_AGENT.id, mode=draft, competence=recorded if stated is None else stated),)
 
@@ -254,7 +260,7 @@ class VoteRun:
         canonical = next((group.canonical for group in self._groups if index in group.votes), None)
         cast = VoteCast(
             index=index,
-            agent=_agent(source),
+            agent=_parted(source).agent,
             mode=source.mode,
             model=answered.model,
             text=answered.text,
@@ -264,6 +270,7 @@ class VoteRun:
             truncated=answered.truncated,
             changed_lead=bool(self._groups) and self._groups[0].canonical != led_by,
             duration_ms=answered.duration_ms,
+            source_model=_parted(source).model,
         )
         self._cast.append(cast)
         self._emit(cast)
@@ -349,15 +356,23 @@ def _widened(default: Limits, rule: VoteRule, question: Question) -> Limits:
 
 
 def _agents(request: VoteRequest, context: VoteContext) -> Mapping[str, StageAgent]:
-    """Return the agents that vote, by name.
+    """Return the agents that vote, by the names of their sources; a model alone has no system prompt.
 
     Raises:
+        MalformedRequest: For a source with an agent and a model.
         UnknownAgent: For an agent that is not configured.
+        ModelNotFound: For a model that is not in the catalogue.
     """
+    for one in request.sources:
+        if one.agent and one.model:
+            raise MalformedRequest("sources: an agent has a model already; give agent or model", field="sources")
     known = {DEFAULT_AGENT.id: DEFAULT_AGENT, **{agent.id: agent for agent in context.agents()}}
-    names = [one.agent or DEFAULT_AGENT.id for one in request.sources] or list(context.default_agents)
-    for name in names:
+    for name in [one.agent for one in request.sources if one.agent] or (
+        () if request.sources else context.default_agents
+    ):
         check_agent(name, known, field="sources")
+    known |= {_key(one): AgentConfig(id=one.model, model=one.model) for one in request.sources if one.model}
+    names = [_key(one) for one in request.sources] or list(context.default_agents)
     if _asks_draft(request):
         names = [*names, DEFAULT_AGENT.id]
     return {
@@ -379,9 +394,7 @@ async def _sources(
         raise SandboxUnavailable(f"tests need the sandbox: {problem}")
     can_compute = not is_program_type(question.answer_type) and not problem
     first = [VoteSource(model=DEFAULT_AGENT.id, mode=VoteMode.DRAFT)] if _asks_draft(request) else []
-    known = {
-        (one.agent or DEFAULT_AGENT.id, one.mode or VoteMode.REASONED): one.competence for one in request.competences
-    }
+    known = {(_key(one), one.mode or VoteMode.REASONED): one.competence for one in request.competences}
 
     def with_competence(source: VoteSource) -> VoteSource:
         stated = source.competence
@@ -393,11 +406,7 @@ async def _sources(
         default = [*first, *(VoteSource(model=name, mode=mode) for mode in modes for name in names)]
         return list(sources_by_competence([with_competence(one) for one in default])), []
     asked = [
-        with_competence(
-            VoteSource(
-                model=one.agent or DEFAULT_AGENT.id, mode=one.mode or VoteMode.REASONED, competence=one.competence
-            )
-        )
+        with_competence(VoteSource(model=_key(one), mode=one.mode or VoteMode.REASONED, competence=one.competence))
         for one in request.sources
     ]
     left_out: list[str] = []
@@ -409,7 +418,7 @@ async def _sources(
         for one in dict.fromkeys((*map(with_competence, first), *asked))
         if (one.mode is not VoteMode.PROGRAM or can_compute) and not (one.mode is VoteMode.DRAFT and request.draft)
     ]
-    return list(sources_by_competence(usable)), left_out
+    return list(usable if request.keep_order else sources_by_competence(usable)), left_out
 
 
 def _asks_draft(request: VoteRequest) -> bool:
@@ -426,8 +435,13 @@ def _clients(sources: Sequence[VoteSource], agents: Mapping[str, StageAgent]) ->
     return [agents[name].client for name in dict.fromkeys(one.model for one in sources)]
 
 
-def _agent(source: VoteSource) -> str:
-    return "" if source.model == DEFAULT_AGENT.id else source.model
+def _key(source: VotingAgent) -> str:
+    """Return the name of a source in the vote's own accounts."""
+    return source_name(source.agent, source.model) or DEFAULT_AGENT.id
+
+
+def _parted(source: VoteSource) -> SourceParts:
+    return source_parts("" if source.model == DEFAULT_AGENT.id else source.model)
 
 
 def _name(source: VoteSource) -> str:
@@ -435,4 +449,5 @@ def _name(source: VoteSource) -> str:
 
 
 def _contract_source(source: VoteSource) -> VotingAgent:
-    return VotingAgent(agent=_agent(source), mode=source.mode, competence=source.competence)
+    parted = _parted(source)
+    return VotingAgent(agent=parted.agent, mode=source.mode, competence=source.competence, model=parted.model)

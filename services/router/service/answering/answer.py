@@ -40,11 +40,12 @@ from services.router.service.answering.values import (
     RunFinished,
     RunStarted,
 )
+from services.router.service.answering.vote_plans import PlannedVote, VotePlans
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
-from services.router.service.runs.values import FellBack, Idempotency, Run
+from services.router.service.runs.values import Escalation, FellBack, Idempotency, Run
 
 # Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
 DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
@@ -81,7 +82,7 @@ def widened_limits(
         answer_tokens: Tokens of each of several answers where the request states none [count, >= 0].
     """
     generations = arbitration_generations(request.arbitration) if named is Strategy.ARBITER else 0
-    if named is Strategy.VOTE and request.vote is not None:
+    if named in (Strategy.VOTE, Strategy.CASCADE) and request.vote is not None:
         samples = max(samples, request.vote.most or 0)
     factor = max(1.0, generations / DEFAULT_ARBITRATION_GENERATIONS)
     tokens_each = request.max_tokens or (answer_tokens if samples > 1 else 0)
@@ -155,6 +156,7 @@ class StrategyResult:
         budget_exhausted: Whether a limit was reached.
         state: What the confidence is, where it is a probability already; None where a map may make it one.
         labels: Labels that this probability was fitted on [count].
+        escalation: The stronger model that a vote may be escalated to; None where there is none.
     """
 
     text: str
@@ -168,17 +170,30 @@ class StrategyResult:
     budget_exhausted: bool = False
     state: ProbabilityState | None = None
     labels: int = 0
+    escalation: Escalation | None = None
 
 
 @value
 class StrategyTask:
-    """A strategy task is the input of a strategy; `draft` is the System 1 answer, where the assessment wrote one."""
+    """A strategy task is the input of a strategy.
+
+    Attributes:
+        request: The request.
+        messages: The conversation.
+        route: The decision.
+        run_id: Name of the run.
+        draft: The System 1 answer, where there is one already.
+        vote: Who votes; None where the strategy asks for no votes.
+        answer_tokens: Tokens of an answer whose request states none [count].
+    """
 
     request: AnswerRequest
     messages: Sequence[Turn]
     route: Routed
     run_id: str
     draft: DraftAnswer | None = None
+    vote: PlannedVote | None = None
+    answer_tokens: int = 1024
 
 
 StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
@@ -212,6 +227,7 @@ class AnswerContext:
         limits: Default envelope by strategy; `None` is for requests that leave the strategy to the router.
         answer_tokens: Tokens of a System 1 answer whose request states none [count].
         models: Models that assessors and System 1 call.
+        vote_plans: Who votes.
         recorder: Where runs are recorded.
         idempotency: Finds answers to repeated requests.
         admission: Bounds how much is in flight.
@@ -226,6 +242,7 @@ class AnswerContext:
     recorder: RunRecorder
     idempotency: IdempotentAnswers
     models: RunModels
+    vote_plans: VotePlans
     answer_tokens: int = 1024
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = without_map
@@ -240,6 +257,7 @@ class AnswerContext:
             limits=self.limits,
             answer_tokens=self.answer_tokens,
             models=self.models,
+            vote_plans=self.vote_plans,
             recorder=self.recorder,
             idempotency=self.idempotency,
             admission=self.admission,
@@ -358,8 +376,8 @@ async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> Asyn
         run.strategy = strategy
         try:
             with context.admission.attempt(strategy):
-                if strategy is Strategy.VOTE:
-                    await run.write_draft()
+                if strategy in (Strategy.VOTE, Strategy.CASCADE):
+                    await run.plan_vote(strategy, run.route.policy_row)
                 async with aclosing(context.strategies[strategy](run.task(run.route), run.spend)) as events:
                     async for event in events:
                         if isinstance(event, StrategyResult):
@@ -393,6 +411,7 @@ class RunInProgress:
         self.messages = messages
         self.route: Routed | None = None
         self.draft: DraftAnswer | None = None
+        self.vote: PlannedVote | None = None
         self.strategy: Strategy | None = named
         self.idempotency: Idempotency | None = None
         self.result = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
@@ -408,7 +427,10 @@ class RunInProgress:
             context.limits[named], request, origin.samples, named, answer_tokens=context.answer_tokens
         )
         self._limits = limits(request.envelope, default)
-        self.spend = Spend(self._limits, models=context.models.of_run(request.model))
+        names = [request.model] if request.model else []
+        if self._limits.max_cost is not None:
+            names += context.vote_plans.models_of(named, request)
+        self.spend = Spend(self._limits, models=context.models.of_run(*names))
 
     def routing_question(self, named: Strategy | None) -> RoutingQuestion:
         """Return what is to be decided on."""
@@ -432,21 +454,30 @@ class RunInProgress:
         )
 
     def task(self, route: Routed) -> StrategyTask:
-        """Return the input of a strategy."""
+        """Return the input of a strategy; another model of the policy table has written no draft."""
+        model = self._context.vote_plans.model_of(route.policy_row) if self.strategy is Strategy.SYSTEM_ONE else ""
+        by_policy = bool(model) and route.strategy == Strategy.SYSTEM_ONE
         return StrategyTask(
-            request=self.request, messages=self.messages, route=route, run_id=self.run_id, draft=self.draft
+            request=replace(self.request, model=model) if by_policy else self.request,
+            messages=self.messages,
+            route=route,
+            run_id=self.run_id,
+            draft=None if by_policy else self.draft,
+            vote=self.vote,
+            answer_tokens=self._context.answer_tokens,
         )
 
-    async def write_draft(self) -> None:
-        """Write the System 1 answer, which votes first; a fallback to System 1 gives it without another call.
+    async def plan_vote(self, strategy: Strategy, policy_row: str) -> None:
+        """Decide who votes, and write the System 1 answer where it votes; a fallback gives it without another call.
 
         With votes ahead the arbiter asks for it, so that neither waits for the other (SPEC 5.1).
 
         Raises:
+            NoCascade: When the models leave open what a cascade would be.
             MetacogError: As a System 1 call.
         """
-        asks_ahead = self.request.vote is not None and (self.request.vote.ahead or 1) > 1
-        if self.draft is None and not asks_ahead:
+        self.vote = self._context.vote_plans.planned(strategy, self.request, policy_row)
+        if self.draft is None and self.vote.has_draft and not self.vote.asks_ahead:
             self.draft = await self._drafter(self.spend)
 
     def note_first_token(self, event: Event | PassedThrough) -> None:
@@ -517,6 +548,7 @@ class RunInProgress:
             config_version=self.route.config_version if self.route else "",
             model=result.model,
             idempotency=self.idempotency,
+            escalation=result.escalation,
         )
         metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)
         self._context.recorder.record(run)

@@ -1,6 +1,7 @@
 """System 1 answers by one model in one pass."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,12 +39,31 @@ class SystemOne:
             yield AnswerToken(text=task.draft.text)
             yield result_of_draft(task.draft, task.route)
             return
-        model = self._models.named(task.request.model)
-        async with await model.stream(self._call(task.request, task.messages), spend) as stream:
+        async with aclosing(self.answered_by(task.request.model, task, spend)) as events:
+            async for event in events:
+                yield result_of_draft(event, task.route) if isinstance(event, DraftAnswer) else event
+
+    async def answered_by(
+        self, name: str, task: StrategyTask, spend: Spend, stage: str = STAGE
+    ) -> AsyncGenerator[AnswerToken | DraftAnswer, None]:
+        """Yield the answer of the model `name` as it is generated, then all of it.
+
+        Args:
+            name: The model; empty: the default one.
+            task: What it answers.
+            spend: What may be spent.
+            stage: Whose account it is.
+
+        Raises:
+            ModelNotFound: When the model is not in the catalogue.
+            MetacogError: As a model call.
+        """
+        call = replace(self._call(task.request, task.messages), stage=stage)
+        async with await self._models.named(name).stream(call, spend) as stream:
             async for delta in stream:
                 if delta.text:
                     yield AnswerToken(text=delta.text)
-        yield result_of_draft(_draft_of(stream.completion), task.route)
+        yield _draft_of(stream.completion)
 
     def drafter(self, request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
         """Return the drafter of the answer to one request."""

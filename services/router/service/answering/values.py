@@ -12,7 +12,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv import MSV
 from kernel.values import value
-from kernel.votes.votes import MOST_VOTES
+from kernel.votes.votes import MOST_VOTES, VoteMode
 from services.router.service.assessment.values import Routed
 from services.router.service.runs.values import FellBack, Run
 
@@ -23,6 +23,9 @@ ArbitrationMode = Literal["PAPER", "ADAPTIVE"]
 
 
 ArbitrationVariant = Literal["FULL", "MAJORITY_VOTE", "REFLECTIONS", "SINGLE_ARBITER", "SELF_CONSISTENCY"]
+
+
+ModelName = Annotated[str, Field(max_length=200)]
 
 
 Temperature = Annotated[float, Field(ge=0, le=2)]
@@ -64,11 +67,12 @@ class ArbitrationOptions:
 
 @value
 class VoteOptionsSource:
-    """This source of votes is an agent in one mode; without a name the default model."""
+    """This source of votes is an agent, or a model alone, in one mode; unnamed it is the default model."""
 
     agent: str = ""
-    mode: Literal["DRAFT", "REASONED", "PROGRAM"] | None = None
+    mode: VoteMode | None = None
     competence: Annotated[float, Field(ge=0, le=1)] | None = None
+    model: ModelName = ""
 
 
 Votes = Annotated[int, Field(ge=1, le=MOST_VOTES)]
@@ -83,6 +87,7 @@ class VoteOptions:
     ahead: Votes | None = None
     sources: Annotated[Sequence[VoteOptionsSource], Field(max_length=MOST_VOTES)] = ()
     tests: str = ""
+    escalate: ModelName = ""
 
 
 @value
@@ -108,7 +113,7 @@ class AnswerRequest:
     stop: Annotated[Sequence[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()
     arbitration: ArbitrationOptions | None = None
     vote: VoteOptions | None = None
-    model: Annotated[str, Field(max_length=200)] = ""
+    model: ModelName = ""
 
 
 @value

@@ -1,44 +1,116 @@
-"""The strategy `vote`: the arbiter asks for votes, and their agreement says how probably the answer is right."""
+"""The strategies `vote` and `cascade`: votes are asked for, and their agreement says how probably the answer is right.
+
+Where they decide nothing, a stronger model answers if the plan names one.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from chassis.log import logger
 from inference import Spend
+from kernel.errors import MetacogError
+from kernel.outcomes import Outcome
+from kernel.votes.plans import EscalationReason, escalation_reason
 from kernel.votes.probability import ProbabilityModel, VoteEvidence
+from kernel.votes.votes import VoteOutcome
+from services.router.metrics import count_cascade
 from services.router.service.answering.answer import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
+from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.values import AnswerToken
+from services.router.service.answering.vote_plans import is_comparable_request
+from services.router.service.assessment.subject import DraftAnswer
+from services.router.service.runs.values import Escalation
 
 # Source of the confidence of a vote.
 VOTES = "votes"
+# Account of the stronger model's answer.
+ESCALATION = "escalation"
+
+_log = logger(__name__)
 
 
 class Voting:
-    """Voting adds the probability of being right to what the arbiter returns.
+    """Voting adds the probability of being right to what the arbiter returns, and escalates what is not decided.
 
     Args:
         votes: The vote of the arbiter; its result has no confidence yet.
         model: Returns the probability model in force.
+        system_one: Calls the stronger model.
     """
 
-    def __init__(self, votes: AnswerStrategy, model: Callable[[], ProbabilityModel]) -> None:
+    def __init__(self, votes: AnswerStrategy, model: Callable[[], ProbabilityModel], system_one: SystemOne) -> None:
         self._votes = votes
         self._model = model
+        self._system_one = system_one
 
     async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
         """Yield every vote, then the text and the result.
 
         Raises:
-            MetacogError: As the arbiter.
+            MetacogError: As the arbiter; or as the stronger model, when it fails after its first words.
         """
-        async with aclosing(self._votes(task, spend)) as events:
-            async for event in events:
-                if isinstance(event, StrategyResult):
-                    event = self._with_probability(event)
-                    if event.text:
-                        yield AnswerToken(text=event.text)
-                yield event
+        escalate = task.vote.options.escalate if task.vote is not None else ""
+        result = StrategyResult(text="", outcome=Outcome.ABSTAINED)
+        reason = _reason_before(task) if escalate else None
+        if reason is None:
+            async with aclosing(self._votes(task, spend)) as events:
+                async for event in events:
+                    if isinstance(event, StrategyResult):
+                        result = self._with_probability(event)
+                    else:
+                        yield event
+            reason = _reason_after(result)
+        if escalate:
+            async with aclosing(self._cascade(escalate, reason, result, task, spend)) as events:
+                async for event in events:
+                    yield event
+            return
+        if result.text:
+            yield AnswerToken(text=result.text)
+        yield result
+
+    async def _cascade(
+        self, model: str, reason: EscalationReason | None, voted: StrategyResult, task: StrategyTask, spend: Spend
+    ) -> AsyncGenerator[StrategyEvent, None]:
+        """Yield the text and the result: of the votes where they decided, else of the stronger model."""
+        escalation, result = Escalation(model=model, reason=reason), voted
+        if reason is not None:
+            async with aclosing(self._escalated(escalation, voted, task, spend)) as events:
+                async for event in events:
+                    if isinstance(event, StrategyResult):
+                        result, escalation = event, event.escalation or escalation
+                    else:
+                        yield event
+        count_cascade(model, reason or "", spend.ledger.usage().stages, ESCALATION)
+        if result.text and not escalation.answered:
+            yield AnswerToken(text=result.text)
+        yield replace(result, escalation=escalation)
+
+    async def _escalated(
+        self, escalation: Escalation, voted: StrategyResult, task: StrategyTask, spend: Spend
+    ) -> AsyncGenerator[AnswerToken | StrategyResult, None]:
+        """Yield the stronger model's answer and its result; where it gives none, the result of the votes."""
+        written = False
+        try:
+            async with aclosing(self._system_one.answered_by(escalation.model, task, spend, ESCALATION)) as events:
+                async for event in events:
+                    if isinstance(event, DraftAnswer):
+                        yield _result_of(event, escalation, voted)
+                        return
+                    written = True
+                    yield event
+        except MetacogError as error:
+            if written or not voted.text:
+                raise
+            _log.warning("not escalated", run_id=task.run_id, model=escalation.model, reason=error.reason)
+            problem = f"{error.reason}: {error.message}"
+            yield replace(
+                voted,
+                escalation=replace(escalation, error=problem),
+                degraded_reasons=[*voted.degraded_reasons, f"NOT_ESCALATED: {escalation.model}: {problem}"],
+            )
 
     def _with_probability(self, result: StrategyResult) -> StrategyResult:
         evidence = evidence_of(result.deliberation or {})
@@ -52,6 +124,38 @@ class Voting:
             state=model.state,
             labels=model.labels,
         )
+
+
+def _reason_before(task: StrategyTask) -> EscalationReason | None:
+    """Return why no votes are asked for at all; None where they may decide."""
+    options = task.vote.options if task.vote is not None else None
+    draft = None if task.draft is None else task.draft.text
+    has_tests = options is not None and bool(options.tests)
+    if is_comparable_request(task.request, task.messages[-1].content, draft, has_tests=has_tests):
+        return None
+    return EscalationReason.NOT_COMPARABLE
+
+
+def _reason_after(voted: StrategyResult) -> EscalationReason | None:
+    """Return why votes that ended so are escalated; None where they decided."""
+    outcome = (voted.deliberation or {}).get("outcome", VoteOutcome.ABSTAINED)
+    return escalation_reason(VoteOutcome(outcome))
+
+
+def _result_of(answer: DraftAnswer, escalation: Escalation, voted: StrategyResult) -> StrategyResult:
+    """Return the stronger model's answer; how probably it is right, the votes do not say."""
+    if not answer.text.strip() and voted.text:
+        return replace(voted, escalation=replace(escalation, error="NO_ANSWER: it wrote nothing"))
+    return StrategyResult(
+        text=answer.text,
+        outcome=Outcome.ANSWERED if answer.text.strip() else Outcome.ABSTAINED,
+        model=answer.model,
+        finish_reason=answer.finish_reason,
+        deliberation=voted.deliberation,
+        degraded_reasons=voted.degraded_reasons,
+        budget_exhausted=answer.cut,
+        escalation=replace(escalation, answered=True),
+    )
 
 
 def evidence_of(account: Mapping[str, Any]) -> VoteEvidence | None:

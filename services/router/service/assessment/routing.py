@@ -253,7 +253,7 @@ async def route(
         draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
         subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)
     question = RoutingQuestion(subject=subject, msv=request.msv, named=named, assessor=request.assessor)
-    return (await decide(question, Spend(limits(request.envelope, default), models=models.of_run("")), context)).routed
+    return (await decide(question, Spend(limits(request.envelope, default), models=models.of_run()), context)).routed
 
 
 async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContext) -> RoutingDecision:

@@ -33,7 +33,7 @@ PAUSE_S = 5.0
 Recalibration = Callable[[str, str, float], tuple[float, str, int]]
 
 # Strategies whose confidence is a probability that is fitted to labels itself.
-SELF_FITTED = frozenset({"vote"})
+SELF_FITTED = frozenset({"vote", "cascade"})
 
 _log = logger(__name__)
 

@@ -374,6 +374,7 @@ def explanation(run: Run) -> dict[str, Any]:
         "confidence_state": run.confidence_state,
         "confidence_labels": run.confidence_labels,
         "idempotency": run.idempotency,
+        "escalation": run.escalation,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,
@@ -430,7 +431,7 @@ class Passthrough:
         self, task: StrategyTask, spend: Spend
     ) -> AsyncGenerator[AnswerToken | PassedThrough | StrategyResult, None]:
         """Yield what the backend sends, then the result; a draft is not generated again."""
-        backend = self._backend()
+        backend = self._backend(task.request.model)
         body = {**self._chat.body, "model": backend.config.model}
         if task.draft is not None and self._chat.stream:
             yield AnswerToken(text=task.draft.text)
@@ -455,13 +456,13 @@ class Passthrough:
         """Return the drafter of the same answer, with the probabilities by which it can be judged."""
         return self._draft
 
-    def _backend(self) -> Backend:
-        """Return the backend of the model that the request names, or of the default one.
+    def _backend(self, model: str) -> Backend:
+        """Return the backend of a model, or of the default one for an empty name.
 
         Raises:
             MalformedRequest: When that model is known to lack what the request needs.
         """
-        backend, body = self._models.current().named(self._chat.request.model), self._chat.body
+        backend, body = self._models.current().named(model), self._chat.body
         lacks = (
             ("tools", bool(body.get("tools") or body.get("functions")), backend.config.features.tools),
             ("messages", has_images(body["messages"]), backend.config.features.images),
@@ -474,7 +475,7 @@ class Passthrough:
         return backend
 
     async def _draft(self, spend: Spend) -> DraftAnswer:
-        backend = self._backend()
+        backend = self._backend(self._chat.request.model)
         body = {**self._chat.body, "model": backend.config.model, "stream": False}
         with_logprobs = {} if backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
         reply = await backend.forward({**body, **with_logprobs}, spend, STAGE)

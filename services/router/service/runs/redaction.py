@@ -30,6 +30,7 @@ def without_contents(run: Run) -> Run:
         degraded_reasons=[bare_reason(reason) for reason in run.degraded_reasons],
         fallbacks=[replace(fallback, message="") for fallback in run.fallbacks],
         finish_reason=bare_name(run.finish_reason),
+        escalation=None if run.escalation is None else replace(run.escalation, error=bare_reason(run.escalation.error)),
         **_only(OF_RUN, run),
     )
 

@@ -11,6 +11,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.outcomes import Outcome
 from kernel.values import value
+from kernel.votes.plans import EscalationReason
 from kernel.votes.states import ProbabilityState
 from services.router.service.assessment.values import RouteResponse
 
@@ -29,6 +30,16 @@ class Idempotency(StrEnum):
     """This is the guarantee that a request which is sent twice is answered once, where it is not given."""
 
     UNAVAILABLE = "UNAVAILABLE"
+
+
+@value
+class Escalation:
+    """This value says what became of the stronger model that a vote may be escalated to."""
+
+    model: str
+    reason: EscalationReason | None = None
+    answered: bool = False
+    error: str = ""
 
 
 @value
@@ -78,6 +89,7 @@ class Run:
     confidence_state: ProbabilityState | None = None
     confidence_labels: int = 0
     idempotency: Idempotency | None = None
+    escalation: Escalation | None = None
     feedback: Sequence[RunFeedback] = ()
 
 
