@@ -27,8 +27,8 @@ class UnpricedModel(InvalidEnvelope):
 
     def __init__(self, model: str) -> None:
         super().__init__(
-            f"max_cost cannot be kept to: the model {model!r} has no price; add it to METACOG_PRICES, "
-            "or leave max_cost out",
+            f"max_cost cannot be kept to: the model {model!r} has no price; state it in models.yaml or in "
+            "METACOG_PRICES, or leave max_cost out",
             field="max_cost",
             model=model,
         )

@@ -1,7 +1,7 @@
 """A vote plan says who votes, how many must agree, and which stronger model answers where fewer do: a cascade.
 
-Small models answer most questions alike; a stronger one is paid for only where they do not. The order of the models, and
-where asking further would cost as much as the stronger model itself, follow from their prices.
+Small models answer most questions alike; a stronger one is paid for only where they do not. The order of the models,
+and where asking further would cost as much as the stronger model itself, follow from their prices.
 """
 
 from collections.abc import Sequence

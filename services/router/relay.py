@@ -309,7 +309,9 @@ def _reserved(spend: Spend, task: StrategyTask) -> Reservation:
     generations = ledger.generations_left - (RESERVED_GENERATIONS if fallback else 0)
     cost = ledger.cost_left
     if cost is not None:
-        cost = max(1, cost - (fallback_cost(ledger, task.messages, fallback_tokens) if fallback else 0))
+        kept = fallback_cost(ledger, task.messages, fallback_tokens) if fallback else 0
+        # What cannot pay for the stronger model pays for the votes.
+        cost = max(1, cost - (0 if escalated and kept > cost // 2 else kept))
     return ledger.reserve("system2", max(1, generations), max(1, ledger.unspent_tokens - fallback_tokens), cost)
 
 

@@ -45,7 +45,7 @@ class Settings(ApiSettings):
     )
     cascade_sources: list[str] = Field(
         [],
-        description='Models that vote in a cascade, in this order, e.g. ["small", "other"]; empty: the cheapest three',
+        description='Models that vote in a cascade, in this order, e.g. ["a", "b"]; empty: the cheapest three',
     )
     cascade_escalate: str = Field(
         "", description="Model that answers where they do not agree; empty: the dearest of models.yaml"

@@ -120,7 +120,9 @@ async def test_a_model_without_a_price_cannot_be_limited(
     async with gateway(scripted, database_url, tmp_path) as suite:
         for api in (RestApi(suite.router.rest, ROUTER), RpcApi(suite.router.grpc, ROUTER)):
             for operation in ("Answer", "Assess", "Route"):
-                with pytest.raises(ApiError, match="'scripted' has no price; add it to METACOG_PRICES") as raised:
+                with pytest.raises(
+                    ApiError, match="'scripted' has no price; state it in models.yaml or in METACOG_PRICES"
+                ) as raised:
                     await api.ask(operation, question="Is it so?", envelope={"max_cost": 1.0})
                 assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "INVALID_ENVELOPE")
                 assert raised.value.metadata["model"] == "scripted"
@@ -138,14 +140,15 @@ async def test_an_agents_model_without_a_price_is_rejected_and_has_no_fallback(
 ) -> None:
     scripted.answer = cast(TROUBLED)
     agents = [AgentConfig(id=f"a{place}", model="dear" if place == 4 else "") for place in range(5)]
-    async with (
-        assigner_at(scripted, agents, prices=PRICES) as assigner,
-        router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, prices=PRICES) as router,
-    ):
-        with pytest.raises(ApiError, match="the model 'dear' has no price") as raised:
-            await RpcApi(router.grpc, ROUTER).ask(
-                "Answer", question="Why is it so?", strategy=named, envelope={"max_cost": 1.0}
-            )
+    with ScriptedLLM(model="dear") as dear:
+        async with (
+            assigner_at(scripted, agents, prices=PRICES, others={"dear": dear}) as assigner,
+            router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, prices=PRICES) as router,
+        ):
+            with pytest.raises(ApiError, match="the model 'dear' has no price") as raised:
+                await RpcApi(router.grpc, ROUTER).ask(
+                    "Answer", question="Why is it so?", strategy=named, envelope={"max_cost": 1.0}
+                )
 
     assert raised.value.reason == "INVALID_ENVELOPE"
     assert len(scripted.bodies) == (0 if named else 1)  # the assessment

@@ -33,6 +33,7 @@ from services.router.compose import (
     ComposedRouter,
     Paces,
     Parts,
+    RoutingRules,
     RunRecordStore,
     RunStorageOptions,
     compose,
@@ -216,10 +217,12 @@ async def router_at(
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
     prices: Prices = NO_PRICES,
     models: Mapping[str, ModelServer] = NO_OTHERS,
+    routing: RoutingRules | None = None,
+    **more: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunningRouter]:
     """Serve a router on `llm` by both APIs; `others` are the addresses of the other services, away if left out.
 
-    `models` are further models by name.
+    `models` are further models by name; `routing` says how the system is chosen; `more` are further settings.
 
     Without an encoder it compares conversations with nothing.
     """
@@ -235,8 +238,10 @@ async def router_at(
         **storage_settings(storage),
         calibration_minimum=fitting.minimum,
         calibration_growth=fitting.growth,
+        **more,
     )
     parts = Parts(
+        routing=routing,
         model_clients=model_clients_of(llm, prices, models),
         database=postgres_database(database),
         embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),

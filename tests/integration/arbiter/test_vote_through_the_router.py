@@ -7,6 +7,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from configuration.agents import AgentConfig
+from kernel.votes.competence import recorded_competences
 from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import VoteEvidence, probability_model
 from services.router.store.calibration import PostgresCalibration
@@ -234,7 +235,7 @@ async def test_labels_record_how_often_each_source_was_right(router: RunningRout
     assert gained == {"DRAFT": (3, 2), "REASONED": (5, 2)}
 
     async def is_recorded() -> bool:
-        return {one.mode for one in router.calibrator.votes.competences} >= {"DRAFT", "REASONED"}
+        return router.calibrator.votes.competences == recorded_competences(await store.source_records())
 
     await until(is_recorded)
     scripted.answer = Voters("It is 7.", "7")

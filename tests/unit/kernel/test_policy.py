@@ -121,7 +121,10 @@ def test_rows_that_are_always_tried_stand_apart_from_the_others() -> None:
     [
         ([row("")], "name: it must not be empty"),
         ([row("a", {"conflict": "> 0.5"}), row("a")], "name: 'a' is used twice"),
-        ([row("a", strategy="debate")], "strategy: 'debate' is none; there are system1, vote, dialectic, arbiter"),
+        (
+            [row("a", strategy="debate")],
+            "strategy: 'debate' is none; there are system1, vote, cascade, dialectic, arbiter",
+        ),
         ([row("a", {"conflict": "> 0.5"}), row("b", {"conflict": "> 0.5"})], "'b' can never be reached: 'a' is asked"),
         ([row("a"), row("b", {"conflict": "> 0.5"})], "'b' can never be reached: 'a' is asked before"),
         ([row("a"), row("b", {"conflict": "unknown"})], "'b' can never be reached"),

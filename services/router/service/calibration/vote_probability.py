@@ -32,7 +32,7 @@ class VoteProbability:
 
     Attributes:
         model: The probability model.
-        competences: Sources with their competence; `model` of a source is its `source_name`, empty for the default model.
+        competences: Sources with their competence; `model` is the `source_name`, empty for the default model.
     """
 
     def __init__(self, store: VoteLabels) -> None:

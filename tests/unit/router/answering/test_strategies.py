@@ -22,7 +22,7 @@ def test_an_unknown_strategy_is_rejected_and_the_known_ones_are_listed(name: str
         named_strategy(name)
 
     assert rejected.value.metadata == {"strategy": name}
-    assert rejected.value.message.endswith("there are system1, vote, dialectic, arbiter, delegation")
+    assert rejected.value.message.endswith("there are system1, vote, cascade, dialectic, arbiter, delegation")
     assert (rejected.value.code, rejected.value.reason) == (Code.INVALID_ARGUMENT, "UNKNOWN_STRATEGY")
 
 
