@@ -17,9 +17,16 @@ UNKNOWN = "unknown"
 
 _STRATEGY_TITLES: Mapping[str, str] = {
     "system1": "System 1: a single-pass answer",
+    "vote": "Vote: ask until answers agree",
+    "cascade": "Cascade: a stronger model where they do not",
     "dialectic": "Dialectic: one agent for each role",
     "arbiter": "Arbiter: solve, criticize, arbitrate",
     "delegation": "Delegation: the best suited agent",
+}
+_ESCALATION_REASONS: Mapping[str, str] = {
+    "UNDECIDED": "Too few votes agreed",
+    "ABSTAINED": "No vote was valid",
+    "NOT_COMPARABLE": "Answers to this question cannot be compared",
 }
 _ROUTING_REASONS: Mapping[str, str] = {
     "requested": "you chose the strategy, so no assessor ran",
@@ -170,6 +177,11 @@ def panel_stop(reason: str) -> str:
     return _PANEL_STOPS.get(reason, words(reason))
 
 
+def escalation_reason(reason: str) -> str:
+    """Return why a stronger model was asked."""
+    return _ESCALATION_REASONS.get(reason, words(reason))
+
+
 def mode_reason(reason: str) -> str:
     """Format the reason for the executor of a task."""
     return _MODE_REASONS.get(reason, words(reason))
@@ -259,6 +271,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "excerpt": excerpt,
     "mode_reason": mode_reason,
     "panel_stop": panel_stop,
+    "escalation_reason": escalation_reason,
     "initials": initials,
     "moment": moment,
     "number": number,

@@ -18,6 +18,7 @@ from console.run_view import (
     PROGRESS,
     STAGES,
     VOTES,
+    VOTING,
     Change,
     Data,
     Picture,
@@ -195,9 +196,8 @@ def _run_finished(picture: Picture, data: Data) -> Change:
     account = picture.account
     if picture.strategy == "arbiter" and account:
         picture.reached.update(_arbitration_phases(account))
-    elif picture.strategy == "vote" and account:
-        picture.cast = list(account["votes"])
-        picture.reached.update(("draft", "vote"))
+    elif picture.strategy in VOTING:
+        _vote_finished(picture, run)
     elif picture.strategy in ("system1", "delegation"):
         picture.reached.add("answer")
     if account.get("note"):
@@ -206,6 +206,15 @@ def _run_finished(picture: Picture, data: Data) -> Change:
     for view in picture.stages.values():
         view.active = False
     return Change(set(PANELS))
+
+
+def _vote_finished(picture: Picture, run: Data) -> None:
+    account, escalation = picture.account, run.get("escalation") or {}
+    if account:
+        picture.cast = list(account["votes"])
+        picture.reached.update(("draft", "vote"))
+    if escalation.get("answered"):
+        picture.reached.add("escalate")
 
 
 def _failed(picture: Picture, data: Data) -> Change:

@@ -13,6 +13,7 @@ from kernel import roles
 
 Data = Mapping[str, Any]
 
+VOTING = ("vote", "cascade")
 NOTE = roles.Stage.NOTE.value
 CHAIN = tuple(stage.value for stage in roles.CHAIN)
 AUTHORS = {stage.value: role.value for stage, role in roles.AUTHOR.items()}
@@ -20,6 +21,7 @@ PHASES: Mapping[str, tuple[str, ...]] = {
     "": ("assess", "route", "answer"),
     "system1": ("assess", "route", "answer"),
     "vote": ("assess", "route", "draft", "vote"),
+    "cascade": ("assess", "route", "vote", "escalate"),
     "dialectic": ("assess", "route", "assign", *(stage.lower() for stage in CHAIN), "note"),
     "arbiter": ("assess", "route", "solve", "critique", "arbitrate", "measure"),
     "delegation": ("assess", "route", "classify", "self-assess", "decide", "answer"),

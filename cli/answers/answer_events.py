@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cli.answers import drawing, drawing_answers
-from cli.answers.deliberations import heading, show_deliberation
+from cli.answers.deliberations import heading, show_deliberation, show_escalation
 from cli.terminal.client import Body, Events, Unreachable
 from cli.terminal.output import HOT, ProgressLine, snippet, stderr, stdout, text, write
 from kernel.votes.states import marked_confidence
@@ -155,6 +155,7 @@ class ExplanationPrinter:
             heading("answer")
             write(f"{run['answer']}\n")
         show_deliberation(run["deliberation"] or {}, has_printed_note=self._has_printed_note)
+        show_escalation(run)
         heading("run")
         stdout.print(drawing.ending(run))
         stderr.print(

@@ -31,7 +31,7 @@ Messages = Annotated[
 ]
 Strategy = Annotated[
     str,
-    typer.Option("--strategy", help="system1, vote, dialectic, arbiter or delegation; default: the router decides."),
+    typer.Option("--strategy", help="system1, vote, cascade, dialectic, arbiter or delegation; default: the router."),
 ]
 Assessor = Annotated[
     str, typer.Option("--assessor", help="verbalized, probe, hybrid or draft; default: the configured one.")
@@ -59,6 +59,14 @@ def ask(  # noqa: PLR0913 - each is an option of the command
     most: Annotated[
         int | None, typer.Option("--most", min=1, help="With votes: maximum number of votes; default: 5.")
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", help="With votes: a model that votes; repeat it for several, asked in this order."),
+    ] = None,
+    escalate: Annotated[
+        str, typer.Option("--escalate", help="With votes: the model that answers where too few of them agree.")
+    ] = "",
+    model: Annotated[str, typer.Option("--model", help="Model that answers alone, as System 1.")] = "",
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Maximum tokens of the answer.")] = None,
     max_generations: MaxGenerations = None,
     max_generated_tokens: MaxTokens = None,
@@ -83,7 +91,8 @@ def ask(  # noqa: PLR0913 - each is an option of the command
         assessor=assessor,
         msv=state(msv),
         answer_type=answer_type.upper(),
-        vote=given(agree=agree, most=most) or None,
+        vote=given(agree=agree, most=most, sources=[{"model": name} for name in source or ()], escalate=escalate),
+        model=model,
         max_tokens=max_tokens,
         envelope=limits,
         seed=seed,

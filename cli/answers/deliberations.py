@@ -50,6 +50,13 @@ def show_deliberation(done: Body, *, has_printed_note: bool = False) -> None:
             stdout.print(drawing_answers.task(done))
 
 
+def show_escalation(run: Body) -> None:
+    """Print what became of the stronger model, where the votes had one behind them."""
+    if run.get("escalation"):
+        heading("stronger model")
+        stdout.print(drawing_answers.escalation(run["escalation"]))
+
+
 def _show_dialectic(done: Body, *, has_printed_note: bool) -> None:
     if done["measurements"]:
         heading("state after each stage")

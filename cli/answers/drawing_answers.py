@@ -84,7 +84,7 @@ def votes(done: Body) -> RenderableType:
     rows = [
         [
             str(vote["index"] + 1),
-            vote["agent"] or vote["model"],
+            vote["agent"] or vote.get("source_model") or vote["model"],
             vote["mode"].lower(),
             snippet(vote["answer"] if vote["answer"] is not None else f"(invalid: {vote['invalid_reason']})", 60),
             "" if vote["completion_tokens"] is None else str(vote["completion_tokens"]),
@@ -103,6 +103,24 @@ def votes(done: Body) -> RenderableType:
         }
     )
     return Group(table(["vote", "source", "mode", "answer", "tokens", ""], rows), ending)
+
+
+def escalation(found: Body) -> RenderableType:
+    """Draw what became of the stronger model behind a vote."""
+    why = {
+        "UNDECIDED": "too few votes agreed",
+        "ABSTAINED": "no vote was valid",
+        "NOT_COMPARABLE": "answers to this question cannot be compared",
+    }
+    reason = found["reason"]
+    return facts(
+        {
+            "model": found["model"],
+            "called": f"yes: {why.get(reason, reason)}" if reason else "no: the votes decided",
+            "answer": "given" if found["answered"] else "",
+            "failed": found["error"],
+        }
+    )
 
 
 def assessments(found: list[Body]) -> RenderableType:

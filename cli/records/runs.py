@@ -10,10 +10,10 @@ import typer
 from rich.table import Column, Table
 
 from cli.answers import drawing
-from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberation
+from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberation, show_escalation
 from cli.terminal.client import Service, in_path
-from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl
-from cli.terminal.output import cost, facts, number, print_json, stdout, text
+from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl, given
+from cli.terminal.output import UNKNOWN, cost, facts, number, print_json, stdout, table, text
 from kernel.votes.states import marked_confidence, state_in_words
 
 MAX_PAGE = 200
@@ -28,7 +28,7 @@ app = typer.Typer(help="Recorded runs.", no_args_is_help=True)
 def list_runs(  # noqa: PLR0913 - each is an option of the command
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of runs.")] = SHOWN,
     system: Annotated[str | None, typer.Option(help="SYSTEM_ONE or SYSTEM_TWO.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="system1, dialectic, arbiter or delegation.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="system1, vote, cascade and so on.")] = None,
     outcome: Annotated[str | None, typer.Option(help="ANSWERED or ABSTAINED.")] = None,
     degraded: Annotated[
         bool | None, typer.Option("--degraded/--whole", help="Only degraded runs, or only others.")
@@ -87,6 +87,46 @@ def show(
     stdout.print(text(f"answer: {run['answer']}" if run["answer"] else "the answer is not stored"), soft_wrap=True)
 
 
+@app.command("cascades")
+def cascades(
+    since: Annotated[datetime | None, typer.Option(help="Runs that began at or after this time; UTC.")] = None,
+    until: Annotated[datetime | None, typer.Option(help="Runs that began before this time; UTC.")] = None,
+    router: RouterUrl = "",
+    key: Key = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show how often votes were escalated to a stronger model, what that cost, and who was right."""
+    found = Service("router", router, key=key).get(
+        "/v1/cascades", **given(since=since and since.isoformat(), until=until and until.isoformat())
+    )
+    if as_json:
+        print_json(found)
+        return
+    if not found["cascades"]:
+        stdout.print("no vote with a stronger model behind it is recorded")
+        return
+    columns = ["stronger model", "votes", "answered by it", "cost", "always asking it", "right by votes", "right by it"]
+    rows = [
+        [
+            one["model"],
+            str(one["runs"]),
+            f"{one['escalated']} ({one['escalated_share']:.0%})",
+            number(one["cost"], 4, UNKNOWN),
+            number(one["always_cost"], 4, UNKNOWN),
+            _share_right(one["of_votes"]),
+            _share_right(one["of_model"]),
+        ]
+        for one in found["cascades"]
+    ]
+    stdout.print(table(columns, rows))
+
+
+def _share_right(labels: Run) -> str:
+    if not labels["labelled"]:
+        return UNKNOWN
+    return f"{labels['share']:.2f} [{labels['low']:.2f}, {labels['high']:.2f}] of {labels['labelled']}"
+
+
 def _explain(run: Run) -> None:
     """Print the decision and the deliberation."""
     if run["route"]:
@@ -99,6 +139,7 @@ def _explain(run: Run) -> None:
             stdout.print(text(f"{stage['stage'].lower()} by {stage['role'].lower()} {stage['agent']}", "bold"))
             stdout.print(text(stage["text"] or stage["failure"]), soft_wrap=True)
     show_deliberation(done)
+    show_escalation(run)
 
 
 def feedback(  # noqa: PLR0913 - each is an option of the command

@@ -1,4 +1,4 @@
-"""The calibration page: the reliability of the confidence, and the distribution of the activations."""
+"""The calibration page: the reliability of the confidence, the distribution of the activations, and cascades."""
 
 import asyncio
 from typing import Any
@@ -24,5 +24,10 @@ def add_paths(app: FastAPI, site: Site) -> None:
                 part(router.get("/v1/calibration", key=key, since=since, strategy=strategy, page_size=50))
             )
             activations = group.create_task(part(router.get("/v1/activations", key=key, since=since, bins=BINS)))
-        shown: dict[str, Any] = {"reliability": reliability.result(), "activations": activations.result()}
+            cascades = group.create_task(part(router.get("/v1/cascades", key=key, since=since)))
+        shown: dict[str, Any] = {
+            "reliability": reliability.result(),
+            "activations": activations.result(),
+            "cascades": cascades.result(),
+        }
         return page(request, "calibration/page.html", since=since, strategy=strategy, **shown)

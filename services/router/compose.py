@@ -55,6 +55,7 @@ from services.router.service.calibration.calibration import (
     get_calibration,
     rollback_calibration,
 )
+from services.router.service.calibration.cascades import CascadeCounts, get_cascades
 from services.router.service.calibration.recalibration import PAUSE_S, Calibrator, RecalibrationStore
 from services.router.service.calibration.values import ActivationsSeen, GetActivationsRequest
 from services.router.service.feedback.feedback import (
@@ -76,6 +77,7 @@ from services.router.service.runs.retention import EVERY_S, OldRunStore, Retenti
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.settings import Settings
 from services.router.store.calibration import PostgresActivations, PostgresCalibration
+from services.router.store.cascades import PostgresCascades
 from services.router.store.feedback import PostgresFeedback, PostgresOutbox
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.runs import PostgresOldRuns, PostgresRuns
@@ -126,6 +128,7 @@ class RouterDatabase:
         calibration: Labelled answers and recalibration maps, for those who look at them.
         labels: The same, for the background work that fits maps.
         activations: Returns the observed activations.
+        cascades: Counts the votes with a stronger model behind them.
         check: Returns if the database answers.
         close: Closes its connections.
     """
@@ -139,6 +142,7 @@ class RouterDatabase:
     calibration: CalibrationStore
     labels: RecalibrationStore
     activations: Callable[[GetActivationsRequest], Awaitable[ActivationsSeen]]
+    cascades: CascadeCounts
     check: Check = _nothing
     close: Callable[[], Awaitable[None]] = _nothing
 
@@ -159,6 +163,7 @@ def postgres_database(url: str) -> RouterDatabase:
         calibration=PostgresCalibration(reads),
         labels=PostgresCalibration(records.within(db.BACKGROUND_WITHIN_S)),
         activations=PostgresActivations(reads).seen,
+        cascades=PostgresCascades(reads).counts,
         check=partial(db.check, recording),
         close=partial(closing, reading.dispose, recording.dispose),
     )
@@ -577,6 +582,7 @@ def _calibration_use_cases(
         get=partial(get_calibration, store=store, minimum=settings.calibration_minimum, shared=SharedResults()),
         rollback=partial(rollback_calibration, store=store, refresh=calibrator.refresh),
         activations=partial(get_activations, config=config, seen=parts.database.activations),
+        cascades=partial(get_cascades, counts=parts.database.cascades),
     )
 
 

@@ -18,6 +18,8 @@ from services.router.service.calibration.values import (
     GetActivationsResponse,
     GetCalibrationRequest,
     GetCalibrationResponse,
+    GetCascadesRequest,
+    GetCascadesResponse,
     RollbackCalibrationRequest,
     RollbackCalibrationResponse,
 )
@@ -126,7 +128,7 @@ def add_knowledge_paths(app: FastAPI, knowledge: KnowledgeUseCases) -> None:
 
 
 def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
-    """Put calibration and the observed activations on `app`."""
+    """Put calibration, the observed activations and the cascades on `app`."""
 
     @app.get(
         "/v1/calibration",
@@ -152,6 +154,12 @@ def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
         """Return the observed activations, and the share of runs that went to System 2."""
         wanted = from_plain(dict(request.query_params), GetActivationsRequest)
         return Json(await until_disconnect(request, use_cases.activations(wanted)))
+
+    @app.get("/v1/cascades", response_model=GetCascadesResponse, openapi_extra=query_parameters(GetCascadesRequest))
+    async def cascades(request: Request) -> Response:
+        """Return how often votes were escalated to a stronger model, what that cost, and who was right."""
+        wanted = from_plain(dict(request.query_params), GetCascadesRequest)
+        return Json(await until_disconnect(request, use_cases.cascades(wanted)))
 
 
 def _named(event: Event | PassedThrough) -> tuple[str, object]:

@@ -22,6 +22,7 @@ from services.router.service.calibration.calibration import CalibrationUseCases
 from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetCalibrationRequest,
+    GetCascadesRequest,
     RollbackCalibrationRequest,
 )
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
@@ -167,6 +168,13 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
         """Return the observed activations, and the share sent to System 2."""
         seen = await self._use.calibration.activations(from_proto(request, GetActivationsRequest))
         return to_proto(seen, pb_calibration.GetActivationsResponse)
+
+    async def GetCascades(  # noqa: N802
+        self, request: pb_calibration.GetCascadesRequest, context: Context
+    ) -> pb_calibration.GetCascadesResponse:
+        """Return how often votes were escalated to a stronger model."""
+        found = await self._use.calibration.cascades(from_proto(request, GetCascadesRequest))
+        return to_proto(found, pb_calibration.GetCascadesResponse)
 
 
 def _run_message(run: Run) -> pb.Run:

@@ -12,6 +12,7 @@ from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
 from services.router.core.calibration import Progress, version_in_force
 from services.router.errors import CalibrationNotFound
+from services.router.service.calibration.cascades import CascadeCount
 from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,
@@ -19,6 +20,7 @@ from services.router.service.calibration.values import (
     CalibrationState,
     GetActivationsRequest,
     GetCalibrationRequest,
+    GetCascadesRequest,
     MapChoice,
     ObservedOutcomes,
     with_in_force,
@@ -95,6 +97,18 @@ class FakeCalibration:
         before = await self.state(choice.strategy, choice.confidence_source)
         self._pin = choice.version
         return before, await self.state(choice.strategy, choice.confidence_source)
+
+
+async def fake_cascades(asked: GetCascadesRequest) -> Sequence[CascadeCount]:
+    """Three decided votes and one that a model answered; none of another time."""
+    if asked.until is not None:
+        return ()
+    return [
+        CascadeCount(model="strong", reason="", answered=False, runs=3, priced=3, cost=3.0, labelled=2, right=1),
+        CascadeCount(
+            model="strong", reason="UNDECIDED", answered=True, runs=1, priced=1, cost=11.0, answers=1, answers_cost=10.0
+        ),
+    ]
 
 
 async def fake_seen(ask: GetActivationsRequest) -> ActivationsSeen:

@@ -144,3 +144,22 @@ async def test_without_runs_there_is_no_share(router: Api) -> None:
 
     assert (seen["runs"], seen["system_two_share"], seen["mean"], seen["quantiles"]) == (0, None, None, {})
     assert len(seen["bins"]) == 20
+
+
+async def test_cascades_report_their_share_cost_and_labels(router: Api) -> None:
+    [cascade] = (await router.ask("GetCascades"))["cascades"]
+
+    assert (cascade["model"], cascade["runs"], cascade["escalated"], cascade["escalated_share"]) == (
+        "strong",
+        4,
+        1,
+        0.25,
+    )
+    assert cascade["runs_by_reason"] == {"DECIDED": 3, "UNDECIDED": 1}
+    assert (cascade["priced"], cascade["cost"], cascade["always_cost"], cascade["failed"]) == (4, 14, 40, 0)
+    assert (cascade["of_votes"]["labelled"], cascade["of_votes"]["share"]) == (2, 0.5)
+    assert (cascade["of_model"]["labelled"], cascade["of_model"]["share"]) == (0, None)
+
+
+async def test_without_runs_there_is_no_cascade(router: Api) -> None:
+    assert (await router.ask("GetCascades", until="2020-01-01T00:00:00Z"))["cascades"] == []

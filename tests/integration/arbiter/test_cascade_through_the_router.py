@@ -298,3 +298,33 @@ async def test_an_openai_client_names_the_cascade_as_its_model(router: RunningRo
 
     assert answer.choices[0].message.content == "It is 6."
     assert answer.metacog["escalation"]["reason"] == "UNDECIDED"
+
+
+async def test_cascades_are_counted_with_cost_and_labels(api: Api, models: Models) -> None:
+    before = await counted(api)
+    models.say("4", "4", "6")
+    decided = (await api.ask("Answer", **REQUEST))["run"]
+    models.say("4", "5", "6")
+    escalated = (await api.ask("Answer", **REQUEST))["run"]
+    for run, correct in ((decided, True), (escalated, False)):
+        await api.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=correct)
+
+    now = await counted(api)
+
+    assert {name: now[name] - before[name] for name in ("runs", "escalated", "priced")} == {
+        "runs": 2,
+        "escalated": 1,
+        "priced": 2,
+    }
+    assert now["cost"] - before["cost"] == pytest.approx(decided["usage"]["cost"] + escalated["usage"]["cost"])
+    assert [now[who]["labelled"] - before[who]["labelled"] for who in ("of_votes", "of_model")] == [1, 1]
+    assert [now[who]["right"] - before[who]["right"] for who in ("of_votes", "of_model")] == [1, 0]
+    assert now["always_cost"] > 0
+
+
+async def counted(api: Api) -> Body:
+    """The cascades whose stronger model is `strong`; all zero where there is none yet."""
+    found: list[Body] = (await api.ask("GetCascades"))["cascades"]
+    nothing = {"labelled": 0, "right": 0}
+    empty = {"runs": 0, "escalated": 0, "priced": 0, "cost": 0.0, "of_votes": nothing, "of_model": nothing}
+    return next(({**one, "cost": one["cost"] or 0.0} for one in found if one["model"] == "strong"), empty)

@@ -188,7 +188,7 @@ class StrategyReliability(_message.Message):
     PINNED_FIELD_NUMBER: _builtins.int
     EARLIER_MAPS_FIELD_NUMBER: _builtins.int
     strategy: _builtins.str
-    """The strategy: `system1`, `vote`, `dialectic`, `arbiter` or `delegation`."""
+    """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`."""
     confidence_source: _builtins.str
     """Source of the confidence."""
     observations: _builtins.int
@@ -622,3 +622,204 @@ class GetActivationsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__system_two_share) -> _WhichOneofReturnType__system_two_share | None: ...
 
 Global___GetActivationsResponse: _TypeAlias = GetActivationsResponse  # noqa: Y015
+
+@_typing.final
+class GetCascadesRequest(_message.Message):
+    """Asks how often votes were escalated."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Only runs that began from then on."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Only runs that began before."""
+
+    def __init__(
+        self,
+        *,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCascadesRequest: _TypeAlias = GetCascadesRequest  # noqa: Y015
+
+@_typing.final
+class LabelledAnswers(_message.Message):
+    """Answers with a label, and the share of them that were right."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABELLED_FIELD_NUMBER: _builtins.int
+    RIGHT_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    labelled: _builtins.int
+    """Answers with a label that counts [count]."""
+    right: _builtins.int
+    """Those that were right [count]."""
+    share: _builtins.float
+    """Share that was right [0..1]; left out (null on REST) without labels."""
+    low: _builtins.float
+    """Lower end of its 95 % interval [0..1]."""
+    high: _builtins.float
+    """Upper end of its 95 % interval [0..1]."""
+    def __init__(
+        self,
+        *,
+        labelled: _builtins.int = ...,
+        right: _builtins.int = ...,
+        share: _builtins.float | None = ...,
+        low: _builtins.float | None = ...,
+        high: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_share", b"_share", "high", b"high", "low", b"low", "share", b"share"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_share", b"_share", "high", b"high", "labelled", b"labelled", "low", b"low", "right", b"right", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
+    _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015
+    _WhichOneofReturnType__low: _TypeAlias = _typing.Literal["low"]  # noqa: Y015
+    _WhichOneofArgType__low: _TypeAlias = _typing.Literal["_low", b"_low"]  # noqa: Y015
+    _WhichOneofReturnType__share: _TypeAlias = _typing.Literal["share"]  # noqa: Y015
+    _WhichOneofArgType__share: _TypeAlias = _typing.Literal["_share", b"_share"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high) -> _WhichOneofReturnType__high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low) -> _WhichOneofReturnType__low | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__share) -> _WhichOneofReturnType__share | None: ...
+
+Global___LabelledAnswers: _TypeAlias = LabelledAnswers  # noqa: Y015
+
+@_typing.final
+class Cascade(_message.Message):
+    """Votes with one stronger model behind them; of the newest 100,000 runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RunsByReasonEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    ESCALATED_FIELD_NUMBER: _builtins.int
+    ESCALATED_SHARE_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    RUNS_BY_REASON_FIELD_NUMBER: _builtins.int
+    PRICED_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    ALWAYS_COST_FIELD_NUMBER: _builtins.int
+    OF_VOTES_FIELD_NUMBER: _builtins.int
+    OF_MODEL_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Name of the stronger model in the catalogue."""
+    runs: _builtins.int
+    """Votes that could be escalated to it [count]."""
+    escalated: _builtins.int
+    """Those that it answered [count]."""
+    escalated_share: _builtins.float
+    """Share that it answered [0..1]."""
+    failed: _builtins.int
+    """Those for which it was asked, and gave no answer [count]."""
+    priced: _builtins.int
+    """Runs of known cost [count]."""
+    cost: _builtins.float
+    """What they cost together [currency of the prices]; left out (null on REST) when none is known."""
+    always_cost: _builtins.float
+    """What they would have cost if the stronger model had answered each of them at the mean cost of its answers here
+    [currency of the prices]; left out (null on REST) while it has answered none. Its answers here are to questions on
+    which others disagree, which tend to be the longer ones.
+    """
+    @_builtins.property
+    def runs_by_reason(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Runs by why the model was asked; `DECIDED`: it was not [count]."""
+
+    @_builtins.property
+    def of_votes(self) -> Global___LabelledAnswers:
+        """Answers of the votes."""
+
+    @_builtins.property
+    def of_model(self) -> Global___LabelledAnswers:
+        """Answers of the stronger model."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        runs: _builtins.int = ...,
+        escalated: _builtins.int = ...,
+        escalated_share: _builtins.float = ...,
+        failed: _builtins.int = ...,
+        runs_by_reason: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        priced: _builtins.int = ...,
+        cost: _builtins.float | None = ...,
+        always_cost: _builtins.float | None = ...,
+        of_votes: Global___LabelledAnswers | None = ...,
+        of_model: Global___LabelledAnswers | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_always_cost", b"_always_cost", "_cost", b"_cost", "always_cost", b"always_cost", "cost", b"cost", "of_model", b"of_model", "of_votes", b"of_votes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_always_cost", b"_always_cost", "_cost", b"_cost", "always_cost", b"always_cost", "cost", b"cost", "escalated", b"escalated", "escalated_share", b"escalated_share", "failed", b"failed", "model", b"model", "of_model", b"of_model", "of_votes", b"of_votes", "priced", b"priced", "runs", b"runs", "runs_by_reason", b"runs_by_reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__always_cost: _TypeAlias = _typing.Literal["always_cost"]  # noqa: Y015
+    _WhichOneofArgType__always_cost: _TypeAlias = _typing.Literal["_always_cost", b"_always_cost"]  # noqa: Y015
+    _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
+    _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__always_cost) -> _WhichOneofReturnType__always_cost | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost) -> _WhichOneofReturnType__cost | None: ...
+
+Global___Cascade: _TypeAlias = Cascade  # noqa: Y015
+
+@_typing.final
+class GetCascadesResponse(_message.Message):
+    """How often votes were escalated, by stronger model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CASCADES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cascades(self) -> _containers.RepeatedCompositeFieldContainer[Global___Cascade]:
+        """Those with most runs first."""
+
+    def __init__(
+        self,
+        *,
+        cascades: _abc.Iterable[Global___Cascade] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cascades", b"cascades"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCascadesResponse: _TypeAlias = GetCascadesResponse  # noqa: Y015

@@ -105,6 +105,11 @@ class RouterServiceStub:
                 request_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetActivationsRequest.SerializeToString,
                 response_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetActivationsResponse.FromString,
                 _registered_method=True)
+        self.GetCascades = channel.unary_unary(
+                '/metacog.router.v1.RouterService/GetCascades',
+                request_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.SerializeToString,
+                response_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.FromString,
+                _registered_method=True)
 
 
 class RouterServiceServicer:
@@ -242,6 +247,15 @@ class RouterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCascades(self, request, context):
+        """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
+
+        Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RouterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -309,6 +323,11 @@ def add_RouterServiceServicer_to_server(servicer, server):
                     servicer.GetActivations,
                     request_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetActivationsRequest.FromString,
                     response_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetActivationsResponse.SerializeToString,
+            ),
+            'GetCascades': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCascades,
+                    request_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.FromString,
+                    response_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -665,6 +684,33 @@ class RouterService:
             '/metacog.router.v1.RouterService/GetActivations',
             metacog_dot_router_dot_v1_dot_calibration__pb2.GetActivationsRequest.SerializeToString,
             metacog_dot_router_dot_v1_dot_calibration__pb2.GetActivationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCascades(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.router.v1.RouterService/GetCascades',
+            metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.SerializeToString,
+            metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.FromString,
             options,
             channel_credentials,
             insecure,

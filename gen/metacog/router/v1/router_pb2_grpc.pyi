@@ -116,6 +116,11 @@ class RouterServiceStub:
 
     Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
     """
+    GetCascades: _grpc.UnaryUnaryMultiCallable[_calibration_pb2.GetCascadesRequest, _calibration_pb2.GetCascadesResponse]
+    """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
+
+    Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+    """
 
 @_typing.type_check_only
 class RouterServiceAsyncStub(RouterServiceStub):
@@ -199,6 +204,11 @@ class RouterServiceAsyncStub(RouterServiceStub):
     """
     GetActivations: _aio.UnaryUnaryMultiCallable[_calibration_pb2.GetActivationsRequest, _calibration_pb2.GetActivationsResponse]  # type: ignore[assignment]
     """Reports the distribution of activations seen, and the share sent to System 2.
+
+    Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+    """
+    GetCascades: _aio.UnaryUnaryMultiCallable[_calibration_pb2.GetCascadesRequest, _calibration_pb2.GetCascadesResponse]  # type: ignore[assignment]
+    """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
 
     Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
     """
@@ -360,6 +370,17 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_calibration_pb2.GetActivationsResponse, _abc.Awaitable[_calibration_pb2.GetActivationsResponse]]:
         """Reports the distribution of activations seen, and the share sent to System 2.
+
+        Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetCascades(
+        self,
+        request: _calibration_pb2.GetCascadesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calibration_pb2.GetCascadesResponse, _abc.Awaitable[_calibration_pb2.GetCascadesResponse]]:
+        """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
 
         Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
         """

@@ -22,6 +22,8 @@ from services.router.service.calibration.values import (
     GetActivationsResponse,
     GetCalibrationRequest,
     GetCalibrationResponse,
+    GetCascadesRequest,
+    GetCascadesResponse,
     MapChoice,
     ObservedOutcomes,
     RollbackCalibrationRequest,
@@ -32,11 +34,12 @@ from services.router.service.calibration.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationUseCases:
-    """The APIs offer these use cases about confidences and activations."""
+    """The APIs offer these use cases about confidences, activations and cascades."""
 
     get: Callable[[GetCalibrationRequest], Awaitable[GetCalibrationResponse]]
     rollback: Callable[..., Awaitable[RollbackCalibrationResponse]]
     activations: Callable[[GetActivationsRequest], Awaitable[GetActivationsResponse]]
+    cascades: Callable[[GetCascadesRequest], Awaitable[GetCascadesResponse]]
 
 
 class ReliabilityStore(Protocol):

@@ -140,6 +140,49 @@ class GetActivationsResponse(ActivationsSeen):
 
 
 @value
+class GetCascadesRequest:
+    """This request asks how often votes were escalated."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@value
+class LabelledAnswers:
+    """These answers have a label, and a share of them was right."""
+
+    labelled: int
+    right: int
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@value
+class Cascade:
+    """This summary describes votes with one stronger model behind them."""
+
+    model: str
+    runs: int
+    escalated: int
+    escalated_share: float
+    failed: int
+    runs_by_reason: Mapping[str, int]
+    priced: int
+    cost: float | None
+    always_cost: float | None
+    of_votes: LabelledAnswers
+    of_model: LabelledAnswers
+
+
+@value
+class GetCascadesResponse:
+    """This response holds the cascades, those with most runs first."""
+
+    cascades: Sequence[Cascade]
+
+
+@value
 class ObservedOutcomes:
     """These outcomes are labelled answers with their confidences.
 
