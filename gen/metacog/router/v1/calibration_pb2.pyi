@@ -654,7 +654,7 @@ class GetCascadesRequest(_message.Message):
 Global___GetCascadesRequest: _TypeAlias = GetCascadesRequest  # noqa: Y015
 
 @_typing.final
-class LabelledAnswers(_message.Message):
+class LabelledShare(_message.Message):
     """Answers with a label, and the share of them that were right."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -700,7 +700,7 @@ class LabelledAnswers(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__share) -> _WhichOneofReturnType__share | None: ...
 
-Global___LabelledAnswers: _TypeAlias = LabelledAnswers  # noqa: Y015
+Global___LabelledShare: _TypeAlias = LabelledShare  # noqa: Y015
 
 @_typing.final
 class Cascade(_message.Message):
@@ -763,11 +763,11 @@ class Cascade(_message.Message):
         """Runs by why the model was asked; `DECIDED`: it was not [count]."""
 
     @_builtins.property
-    def of_votes(self) -> Global___LabelledAnswers:
+    def of_votes(self) -> Global___LabelledShare:
         """Answers of the votes."""
 
     @_builtins.property
-    def of_model(self) -> Global___LabelledAnswers:
+    def of_model(self) -> Global___LabelledShare:
         """Answers of the stronger model."""
 
     def __init__(
@@ -782,8 +782,8 @@ class Cascade(_message.Message):
         priced: _builtins.int = ...,
         cost: _builtins.float | None = ...,
         always_cost: _builtins.float | None = ...,
-        of_votes: Global___LabelledAnswers | None = ...,
-        of_model: Global___LabelledAnswers | None = ...,
+        of_votes: Global___LabelledShare | None = ...,
+        of_model: Global___LabelledShare | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_always_cost", b"_always_cost", "_cost", b"_cost", "always_cost", b"always_cost", "cost", b"cost", "of_model", b"of_model", "of_votes", b"of_votes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

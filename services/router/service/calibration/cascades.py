@@ -8,7 +8,7 @@ from services.router.service.calibration.values import (
     Cascade,
     GetCascadesRequest,
     GetCascadesResponse,
-    LabelledAnswers,
+    LabelledShare,
 )
 
 # Reason of runs that were not escalated.
@@ -90,9 +90,9 @@ def cascade_of(counts: Sequence[CascadeCount]) -> Cascade:
     )
 
 
-def _labelled(counts: Sequence[CascadeCount]) -> LabelledAnswers:
+def _labelled(counts: Sequence[CascadeCount]) -> LabelledShare:
     labelled, right = sum(one.labelled for one in counts), sum(one.right for one in counts)
     if not labelled:
-        return LabelledAnswers(labelled=0, right=0)
+        return LabelledShare(labelled=0, right=0)
     interval = wilson(right, labelled)
-    return LabelledAnswers(labelled=labelled, right=right, share=right / labelled, low=interval.low, high=interval.high)
+    return LabelledShare(labelled=labelled, right=right, share=right / labelled, low=interval.low, high=interval.high)

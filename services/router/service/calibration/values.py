@@ -148,7 +148,7 @@ class GetCascadesRequest:
 
 
 @value
-class LabelledAnswers:
+class LabelledShare:
     """These answers have a label, and a share of them was right."""
 
     labelled: int
@@ -171,8 +171,8 @@ class Cascade:
     priced: int
     cost: float | None
     always_cost: float | None
-    of_votes: LabelledAnswers
-    of_model: LabelledAnswers
+    of_votes: LabelledShare
+    of_model: LabelledShare
 
 
 @value
