@@ -54,6 +54,7 @@ ROWS = {
         "cli.calibration.fit_roles:fit_roles", "Fit the weights of the roles' fitness to feedback.", CALIBRATION
     ),
     "eval": Row("cli.evaluation.eval:app", "Evaluate the running suite on questions with known answers.", EVALUATION),
+    "models": Row("cli.operation.models:app", "Models: list, check.", CONFIGURATION),
     "config": Row("cli.operation.config:app", "Settings and configuration files: show, validate.", CONFIGURATION),
     "keys": Row("cli.operation.keys:app", "API keys: new.", CONFIGURATION),
 }

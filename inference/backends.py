@@ -63,7 +63,8 @@ async def suite_models(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backe
     """
     if suite.models_file is not None:
         models = Models(suite.models_file)
-        return BackendModelClients(models.current, build_backend, partial(backend_config, max_tokens=max_tokens))
+        config_of_listed = partial(backend_config, max_tokens=max_tokens)
+        return BackendModelClients(models.current, build_backend, config_of_listed, models.check)
     name = suite.inference_model or await _first_model(suite)
     model = ModelConfig(name=name, endpoints=(ModelEndpoint(url=suite.inference_url),))
     catalogue = ModelCatalogue(version=FROM_SETTINGS, models=(model,), names_closed=False)

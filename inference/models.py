@@ -1,14 +1,14 @@
 """The models of a process: a client for each, built from the catalogue and rebuilt where the catalogue changes."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from chassis.errors import ConfigurationInvalid
-from configuration.agents import AgentConfig
-from configuration.models import ModelCatalogue, ModelConfig, ModelFeatures, key_of
+from configuration.agents import AgentConfig, Agents
+from configuration.models import ModelCatalogue, ModelConfig, ModelFeatures, key_of, unlisted_model
 from inference.backend_client import Backend
 from inference.config import BackendConfig, Endpoint, PoolSize
 from inference.errors import ModelNotFound
@@ -192,6 +192,7 @@ class BackendModelClients:
         catalogue: Returns the catalogue as it is now.
         build: Builds a backend from its configuration.
         config_of: Returns the configuration of the backend that serves a model.
+        check_source: Returns if what the catalogue is read from can be used as it is now.
 
     Attributes:
         problem: Why the catalogue as it is now cannot be used; empty when it can.
@@ -205,8 +206,10 @@ class BackendModelClients:
         catalogue: Callable[[], ModelCatalogue],
         build: Callable[[BackendConfig], Backend],
         config_of: Callable[[ModelConfig], BackendConfig] | None = None,
+        check_source: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._catalogue = catalogue
+        self._check_source = check_source
         self._build_backend = build
         self._config_of = config_of or backend_config
         # Runs that began before a change may still use them; an idle one has no connection.
@@ -281,9 +284,22 @@ class BackendModelClients:
         Raises:
             ConfigurationInvalid: While it cannot, and the last valid one is in use.
         """
+        if self._check_source is not None:
+            await self._check_source()
         self.latest()
         if self.problem:
             raise ConfigurationInvalid(f"{self.problem}; the models read before are in use")
+
+    async def check_agents(self, agents: Agents) -> None:
+        """Return if agents and models can be used together as they are now.
+
+        Raises:
+            ConfigurationInvalid: While one of their files is invalid, or an agent's model is not in the catalogue.
+        """
+        await agents.check()
+        await self.check()
+        if problem := unlisted_model(agents.current(), self.latest().catalogue):
+            raise ConfigurationInvalid(problem, problem=problem)
 
     async def close(self) -> None:
         """Close every backend, those of earlier versions too."""

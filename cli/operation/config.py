@@ -44,8 +44,9 @@ def show(
 
 
 @app.command()
-def validate(
+def validate(  # noqa: PLR0913 - each is an option of the command
     agents: Annotated[Path | None, typer.Option(help="agents.yaml to check; default: METACOG_AGENTS_FILE.")] = None,
+    models: Annotated[Path | None, typer.Option(help="models.yaml to check.")] = None,
     keys_file: Annotated[Path | None, typer.Option(help="Keys file to check.")] = None,
     routing: Annotated[Path | None, typer.Option(help="Routing file to check: weights and threshold.")] = None,
     policy: Annotated[Path | None, typer.Option(help="Policy table to check.")] = None,
@@ -56,7 +57,14 @@ def validate(
 
     Without a file option, the files in the environment are checked; with one, only the given files.
     """
-    named = {"agents": agents, "keys": keys_file, "routing": routing, "policy": policy, "role weights": role_weights}
+    named = {
+        "agents": agents,
+        "models": models,
+        "keys": keys_file,
+        "routing": routing,
+        "policy": policy,
+        "role weights": role_weights,
+    }
     given = {kind: path for kind, path in named.items() if path is not None}
     valid, invalid = [], []
     for kind, path in (given or files_in_force()).items():
@@ -86,6 +94,7 @@ def files_in_force() -> dict[str, Path]:
     from configuration.agents import DEFAULT_AGENTS_FILE
 
     names = {
+        "models": "METACOG_MODELS_FILE",
         "keys": "METACOG_KEYS_FILE",
         "routing": "METACOG_ROUTER_ROUTING_FILE",
         "policy": "METACOG_ROUTER_POLICY_FILE",
@@ -129,9 +138,17 @@ def _role_weights(path: Path) -> str:
     return f"version {read_role_weights(path).version}"
 
 
+def _models(path: Path) -> str:
+    from configuration.models import read_models
+
+    found = read_models(path).models
+    return f"{len(found)} models: {', '.join(model.name for model in found)}"
+
+
 READERS: dict[str, Callable[[Path], str]] = {
     "agents": _agents,
     "specialists": _agents,
+    "models": _models,
     "keys": _keys,
     "routing": _routing,
     "policy": _policy,

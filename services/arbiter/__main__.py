@@ -27,6 +27,7 @@ async def main() -> None:
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     model_clients = await suite_models(suite)
+    await model_clients.check_agents(agents)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     calculator = Calculator()
     # Both go on while the service starts; the first request that needs one waits for the rest of it.
@@ -38,7 +39,10 @@ async def main() -> None:
         encoder=embeddings,
         calculator=calculator,
         keyring=keyring,
-        health=Health({"inference": model_clients.probe}, {"agents": agents.check, "encoder": embeddings.check}),
+        health=Health(
+            {"inference": model_clients.probe},
+            {"agents": partial(model_clients.check_agents, agents), "encoder": embeddings.check},
+        ),
         close=partial(closing, model_clients.close, embeddings.close, partial(asyncio.to_thread, calculator.close)),
     )
     await serve(compose(settings, parts), read(HttpSettings))

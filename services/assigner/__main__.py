@@ -1,5 +1,7 @@
 """`python -m services.assigner` runs the assigner as a process."""
 
+from functools import partial
+
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
@@ -27,6 +29,7 @@ async def main() -> None:
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)
     model_clients = await suite_models(suite)
+    await model_clients.check_agents(agents)
     parts = Parts(
         model_clients=model_clients,
         agents=agents.current,
@@ -34,7 +37,7 @@ async def main() -> None:
         close=model_clients.close,
         weights=weights,
         keyring=keyring,
-        health=Health({}, {"agents": agents.check, "inference": model_clients.probe}),
+        health=Health({}, {"agents": partial(model_clients.check_agents, agents), "inference": model_clients.probe}),
     )
     await serve(compose(settings, parts), read(HttpSettings))
 

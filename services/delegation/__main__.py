@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 from chassis import database as db
@@ -29,14 +30,16 @@ async def main() -> None:
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_DELEGATION_HOST")
     agents = Agents(settings.agents_file or suite.agents_file or CONFIG / "agents.delegation.yaml")
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
+    model_clients = await suite_models(suite)
+    await model_clients.check_agents(agents)
     parts = Parts(
         engine=db.build_engine(suite.database_url),
         reading=db.build_engine(suite.database_url, connections=db.CONNECTIONS // 2),
-        model_clients=await suite_models(suite),
+        model_clients=model_clients,
         embeddings=embeddings,
         agents=agents.current,
         dimensions=read_dimensions(settings.dimensions_file or CONFIG / "dimensions.yaml"),
-        check_agents=agents.check,
+        check_agents=partial(model_clients.check_agents, agents),
         keyring=keyring,
     )
     await serve(compose(settings, parts), read(HttpSettings))

@@ -275,6 +275,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         on_feedback=calibrator.on_feedback,
     )
     records = _run_records(database, _run_storage(settings, parts), receivers)
+    vote_plans = VotePlans(model_clients, policy, _configured_cascade(settings))
+    vote_plans.check_now()
     system_one = SystemOne(model_clients, max_tokens=settings.answer_max_tokens)
     context = AnswerContext(
         routing=RoutingContext(
@@ -289,7 +291,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         limits=_limits(settings, policy),
         answer_tokens=settings.answer_max_tokens,
         models=model_clients,
-        vote_plans=VotePlans(model_clients, policy, _configured_cascade(settings)),
+        vote_plans=vote_plans,
         recorder=records.journal,
         idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent, records.journal.is_behind),
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
@@ -298,7 +300,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     )
     calibration = _calibration_use_cases(settings, parts, config, calibrator)
     use_cases = _use_cases(context, records, knowledge, calibration)
-    health = _health(parts, records, calibrator)
+    health = _health(parts, records, calibrator, vote_plans)
     return ComposedRouter(
         name=NAME,
         app=_app(settings, parts, health, use_cases, context),
@@ -610,11 +612,12 @@ def _use_cases(
     )
 
 
-def _health(parts: Parts, records: RunRecords, calibrator: Calibrator) -> Health:
+def _health(parts: Parts, records: RunRecords, calibrator: Calibrator, vote_plans: VotePlans) -> Health:
     return Health(
         {"inference": parts.model_clients.probe},
         {
             "models": parts.model_clients.check,
+            "vote_plans": vote_plans.check,
             "database": parts.database.check,
             **records.checks,
             "calibration": calibrator.check,

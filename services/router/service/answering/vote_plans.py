@@ -7,6 +7,7 @@ settings, then from the prices in the catalogue of models.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from chassis.errors import ConfigurationInvalid
 from inference import BackendModelClients, ModelNotFound
 from kernel.answers import inferred_type, listed_options, rules_of
 from kernel.errors import MalformedRequest
@@ -108,6 +109,29 @@ class VotePlans:
         """Return the model that answers as System 1 where this row of the policy table chose it; empty: the usual."""
         row = self._rows.get(policy_row)
         return row.model if row is not None else ""
+
+    async def check(self) -> None:
+        """Return if every model of the policy table and of the settings is in the catalogue as it is now.
+
+        Raises:
+            ConfigurationInvalid: While one is not.
+        """
+        self.check_now()
+
+    def check_now(self) -> None:
+        """Return if `check` would.
+
+        Raises:
+            ConfigurationInvalid: While a model is not in the catalogue.
+        """
+        places = [(f"row {name!r} of the policy table", row.models) for name, row in self._rows.items()]
+        snapshot = self._models.latest()
+        for place, names in [*places, ("METACOG_ROUTER_CASCADE_...", self._cascade.models)]:
+            for name in names:
+                try:
+                    snapshot.named(name)
+                except ModelNotFound as error:
+                    raise ConfigurationInvalid(f"{place}: {error.message}", problem=error.message) from error
 
     def _is_draft(self, source: VoteOptionsSource) -> bool:
         """Return whether the vote of this source is the draft: the default model's direct answer."""
