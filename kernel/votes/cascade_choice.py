@@ -12,7 +12,7 @@ from math import ceil, isnan, nan
 import numpy as np
 
 from kernel.statistics.bootstrap import Estimate, bootstrap_interval
-from kernel.statistics.samples import FOLDS, Array, stratified_folds
+from kernel.statistics.samples import FOLDS, Array, Indexes, stratified_folds
 from kernel.values import value
 from kernel.votes.cascade import CascadeEnd, cascade_end
 from kernel.votes.votes import VoteRule
@@ -293,7 +293,7 @@ def _number(known: float | None) -> float:
     return nan if known is None else float(known)
 
 
-def _best(played: Sequence[_Played], limit: CascadeLimit, rows: Array) -> _Played | None:
+def _best(played: Sequence[_Played], limit: CascadeLimit, rows: Indexes) -> _Played | None:
     within = [one for one in played if _is_within(one, limit, rows)]
 
     def rank(one: _Played) -> tuple[float, float, float]:
@@ -303,13 +303,13 @@ def _best(played: Sequence[_Played], limit: CascadeLimit, rows: Array) -> _Playe
     return min(within, key=rank, default=None)
 
 
-def _is_within(one: _Played, limit: CascadeLimit, rows: Array) -> bool:
+def _is_within(one: _Played, limit: CascadeLimit, rows: Indexes) -> bool:
     if limit.share is not None and round(float(one.escalated[rows].mean()), 9) > limit.share:
         return False
     return limit.cost is None or round(_mean_cost(one, rows), 12) <= limit.cost  # NaN is not within
 
 
-def _mean_cost(one: _Played, rows: Array) -> float:
+def _mean_cost(one: _Played, rows: Indexes) -> float:
     """Return the mean cost; NaN where it is unknown on more than `MOST_UNKNOWN` of the questions."""
     costs = one.cost[rows]
     known = costs[~np.isnan(costs)]
@@ -330,12 +330,11 @@ def _over_limit(played: Sequence[_Played], limit: CascadeLimit) -> str:
     return f"every rule escalates more than {limit.share:g} of the questions"
 
 
-def _evidence(parts: Sequence[tuple[_Played, Array]], rng: np.random.Generator) -> RuleEvidence:
+def _evidence(parts: Sequence[tuple[_Played, Indexes]], rng: np.random.Generator) -> RuleEvidence:
     """Return the figures of rules on parts of the questions, taken together."""
-    right, escalated, costs = (
-        np.concatenate([column(one)[rows] for one, rows in parts])
-        for column in (lambda one: np.nan_to_num(one.right), lambda one: one.escalated, lambda one: one.cost)
-    )
+    right = np.concatenate([np.nan_to_num(one.right)[rows] for one, rows in parts])
+    escalated = np.concatenate([one.escalated[rows] for one, rows in parts])
+    costs = np.concatenate([one.cost[rows] for one, rows in parts])
     known = costs[~np.isnan(costs)]
     is_known = len(known) >= (1 - MOST_UNKNOWN) * len(costs) and len(known) > 0
     return RuleEvidence(

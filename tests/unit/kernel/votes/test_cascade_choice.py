@@ -1,5 +1,7 @@
 """The choice of a cascade's rule from labelled questions, computed by hand."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -38,13 +40,13 @@ def mixed(count: int = 200) -> list[RecordedQuestion]:
     return [question(kinds[at % 10]) for at in range(count)]
 
 
-def chosen(questions: list[RecordedQuestion], limit: CascadeLimit = ANY) -> CascadeChoice:
+def chosen(questions: Sequence[RecordedQuestion], limit: CascadeLimit = ANY) -> CascadeChoice:
     found = choose_cascade(questions, candidate_rules(SOURCES, STRONG), limit, np.random.default_rng(0))
     assert isinstance(found, CascadeChoice), found
     return found
 
 
-def rejected(questions: list[RecordedQuestion], limit: CascadeLimit = ANY) -> NoCascadeChoice:
+def rejected(questions: Sequence[RecordedQuestion], limit: CascadeLimit = ANY) -> NoCascadeChoice:
     found = choose_cascade(questions, candidate_rules(SOURCES, STRONG), limit, np.random.default_rng(0))
     assert isinstance(found, NoCascadeChoice), found
     return found
