@@ -27,8 +27,9 @@ from kernel.votes.drafts import draft_answer, draft_type
 SYSTEM_ONE, VOTING = "system1", ("vote", "cascade")
 # Stage of a run's usage that the stronger model's answer is counted under.
 ESCALATION = "escalation"
-# An agent's name begins with this in the name of a source, and a program's ends with that.
-AGENT, PROGRAM = "agent ", " PROGRAM"
+# An agent's name begins with this in the name of a source; a mode that is not the source's usual one ends it.
+AGENT = "agent "
+PROGRAM, REASONED = "PROGRAM", "REASONED"
 MAX_PAGE = 200
 # Sources below which a question says nothing about agreement [count].
 LEAST_SOURCES = 2
@@ -121,14 +122,21 @@ def questions_of_runs(runs: Iterable[Run]) -> CascadeSample:
     return _sample([_question_of_runs(each) for each in together.values()], left_out)
 
 
-def source_name(agent: str, model: str, mode: str = "") -> str:
-    """Return the name of a source: its model's where no agent is named.
+def source_name(vote: Mapping[str, Any]) -> str:
+    """Return the name of a vote's source: its model's where no agent is named.
+
+    A source that is named answers with its reasoning, and the default model directly; another mode ends the name.
 
     Example:
-        >>> source_name("", "small"), source_name("ada", "small", "PROGRAM")
-        ('small', 'agent ada PROGRAM')
+        >>> source_name({"agent": "", "source_model": "small", "model": "small", "mode": "REASONED"})
+        'small'
+        >>> source_name({"agent": "ada", "model": "small", "mode": "PROGRAM"})
+        'agent ada PROGRAM'
     """
-    return (f"{AGENT}{agent}" if agent else model) + (PROGRAM if mode == PROGRAM.strip() else "")
+    named = vote.get("source_model") or ""
+    bare = f"{AGENT}{vote['agent']}" if vote["agent"] else named or vote["model"]
+    is_default = not vote["agent"] and not named
+    return f"{bare} {vote['mode']}" if vote["mode"] == PROGRAM or (is_default and vote["mode"] == REASONED) else bare
 
 
 def policy_source(name: str) -> str | Mapping[str, str]:
@@ -138,8 +146,8 @@ def policy_source(name: str) -> str | Mapping[str, str]:
         >>> policy_source("small"), policy_source("agent ada PROGRAM")
         ('small', {'agent': 'ada', 'mode': 'PROGRAM'})
     """
-    bare = name.removesuffix(PROGRAM)
-    mode = {"mode": PROGRAM.strip()} if bare != name else {}
+    bare = name.removesuffix(f" {PROGRAM}").removesuffix(f" {REASONED}")
+    mode = {"mode": name.removeprefix(bare).strip()} if bare != name else {}
     if bare.startswith(AGENT):
         return {"agent": bare.removeprefix(AGENT), **mode}
     return {"model": bare, **mode} if mode else bare
@@ -188,7 +196,7 @@ def _form(runs: Sequence[Run]) -> tuple[AnswerType, Sequence[str]]:
     """Return the type of the answers to a question, and the options that it lists."""
     question = runs[0]["messages"][-1]["content"] if runs[0]["messages"] else ""
     options = listed_options(question)
-    stated = next((run["deliberation"]["answer_type"] for run in runs if run["strategy"] in VOTING), None)
+    stated = next((str(run["deliberation"]["answer_type"]) for run in runs if run["strategy"] in VOTING), "")
     if stated in AnswerType.__members__:
         return AnswerType(stated), options
     return draft_type(question, runs[0]["answer"], options=options).answer_type, options
@@ -201,8 +209,7 @@ def _votes(account: Mapping[str, Any], run_id: str) -> Mapping[str, _Given]:
     for vote in account["votes"]:
         place = group_of.get(vote["index"])
         answer = None if place is None else _group_answer(account, place, run_id)
-        name = source_name(vote["agent"], vote.get("source_model") or vote["model"], vote["mode"])
-        found.setdefault(name, _Given(answer=answer))
+        found.setdefault(source_name(vote), _Given(answer=answer))
     return found
 
 

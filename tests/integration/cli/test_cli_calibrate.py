@@ -16,6 +16,7 @@ from scipy.special import expit
 from cli.terminal.exits import UNREACHABLE, USAGE
 from configuration.routing import read_routing
 from tests.support.apis import RestApi
+from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, ROOT, ROUTER, TROUBLED, cast, router_at
 
@@ -197,7 +198,7 @@ def answered_by_models(n: int) -> list[dict[str, Any]]:
     """Questions that three small models answer alike and rightly, but for every fourth, where they divide."""
     made = []
     for at in range(n):
-        given = {"a": "4", "b": "4.0", "c": "4"} if at % 4 else {"a": "5", "b": "6", "c": None}
+        given = {"a": "4", "b": "4.0", "c": "4"} if at % 4 else {"a": "5", "b": "6", "c": "7"}
         answers = {
             name: {"answer": answer, "correct": answer in ("4", "4.0"), "cost": 0.001} for name, answer in given.items()
         }
@@ -312,3 +313,26 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
     # .3 · .1 + .25 c + .25 · .1 + .2 · .1 is .15 for c = .3 and .3 for c = .9; their middle to two decimals
     assert reported["threshold"] == pytest.approx(0.225, abs=0.006)
     assert read_routing(out).threshold == reported["threshold"]
+
+
+async def test_votes_of_a_router_are_learned_from(database_url: str, scripted: ScriptedLLM, tmp_path: Path) -> None:
+    """Each run has the direct answer and two votes with reasoning; three are far too few to choose a rule from."""
+    scripted.answer = lambda body: [sample_text("4") if "Final Answer" in str(body["messages"][-1]) else "It is 5."]
+    async with (
+        arbiter_at(scripted, programs=False) as arbiter,
+        router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as running,
+    ):
+        api = RestApi(running.rest, ROUTER)
+        for number in range(3):
+            run = (await api.ask("Answer", question=f"What is {number} + {4 - number}?", strategy="vote"))["run"]
+            await api.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=True)
+
+        words = ("--share", 0.5, "--router", running.rest)
+        chosen = await asyncio.to_thread(metacog, *words, "--escalate", "scripted REASONED")
+        open_ = await asyncio.to_thread(metacog, *words, "--source", "scripted")
+
+    assert chosen.returncode == 1
+    assert "3 labelled questions are too few to choose a rule; at least 100 are needed" in " ".join(
+        chosen.stderr.split()
+    )
+    assert "which model is the strong one is open, since no cost of" in " ".join(open_.stderr.split())

@@ -8,7 +8,7 @@ import yaml
 
 from chassis.errors import ConfigurationInvalid
 from cli.calibration.cascade_rule import chosen_cascade, document, policy_file, report
-from cli.calibration.recorded_cascades import CascadeSample, questions_of_runs
+from cli.calibration.recorded_cascades import CascadeSample, policy_source, questions_of_runs, source_name
 from cli.calibration.too_few import TooFewLabels
 from kernel.votes.cascade_choice import CascadeChoice, CascadeLimit, RecordedAnswer
 
@@ -151,6 +151,22 @@ def test_without_stored_contents_the_groups_say_which_votes_are_equal() -> None:
         group["answer"] = ""
 
     assert known(read(bare)) == {"a": True, "b": False, "c": True}
+
+
+@pytest.mark.parametrize(
+    ("agent", "named", "mode", "written"),
+    [
+        ("", "", "DRAFT", "default"),
+        ("", "", "REASONED", {"model": "default", "mode": "REASONED"}),
+        ("", "small", "REASONED", "small"),
+        ("", "small", "PROGRAM", {"model": "small", "mode": "PROGRAM"}),
+        ("ada", "", "REASONED", {"agent": "ada"}),
+    ],
+)
+def test_a_source_is_written_as_the_policy_table_names_it(agent: str, named: str, mode: str, written: object) -> None:
+    vote = {"agent": agent, "source_model": named, "model": named or "default", "mode": mode}
+
+    assert policy_source(source_name(vote)) == written
 
 
 def complete(count: int = 200) -> CascadeSample:
