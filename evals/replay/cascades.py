@@ -1,8 +1,8 @@
-"""Cascades: three small models answer, and a strong one only where too few of them agree.
+"""Cascades: three or four small models answer, and a strong one only where too few of them agree.
 
-The rule is that of `kernel.votes.cascade`. Which models are small is read from their names; every three of different
-families are a cascade, so that nothing is chosen by its result. The strong model is the best of its family, for each of
-the three families whose best are right most often.
+The rule is that of `kernel.votes.cascade`. Which models are small is read from their names; every three, or four, of
+different families are a cascade, so that nothing is chosen by its result. The strong model is the best of its family,
+for each of the three families whose best are right most often.
 """
 
 import re
@@ -25,21 +25,20 @@ from kernel.values import value
 from kernel.votes.cascade import CascadeEnd, cascade_end
 from kernel.votes.votes import VoteRule
 
-# Parameters of a small model [billions], and small models of a cascade [count].
+# Parameters of a small model [billions].
 LEAST_SIZE, MOST_SIZE = 7.0, 9.0
-SMALL = 3
 # Families whose best model is the strong one [count].
 STRONG = 3
 # A strong model is at least so much more often right than the best small one [0..1].
 LEAST_AHEAD = 0.05
-RULES = {f"{agree} of {SMALL}": VoteRule(agree=agree, most=SMALL) for agree in (2, 3)}
+RULES = tuple(VoteRule(agree=agree, most=most) for agree, most in ((2, 3), (3, 3), (3, 4)))
 
 _SIZE = re.compile(r"(?<![\dx.])(\d+(?:\.\d+)?)b(?![a-z])")
 
 
 @value
 class CascadeRow:
-    """One rule and one strong model on one set: the means over all cascades of three small models.
+    """One rule and one strong model on one set: the means over all cascades of so many small models.
 
     Attributes:
         set: Name of the file.
@@ -54,7 +53,7 @@ class CascadeRow:
         calls_share: Share of the questions on which the strong model is asked [0..1].
         small_calls: Small models asked for each question, the mean over all orders of asking [count].
         over_random: Accuracy minus that of the same votes with as many questions escalated at random.
-        over_random_alone: Accuracy minus that of one small model (the mean of the three) with as many questions sent
+        over_random_alone: Accuracy minus that of one small model (the mean of its own) with as many questions sent
             to the strong one at random.
         pays_from: Price of a strong answer, in small ones, from which the cascade is cheaper than the strong model
             alone [>= 0]; None where it never is.
@@ -78,7 +77,7 @@ class CascadeRow:
 
 
 class _Voted(NamedTuple):
-    """What three small models give on each question; arrays of shape (items,)."""
+    """What the small models of a cascade give on each question; arrays of shape (items,)."""
 
     calls: Floats
     escalated: Floats
@@ -89,21 +88,23 @@ class _Voted(NamedTuple):
 def cascade_rows(recorded: RecordedSet, chance: Chance) -> Sequence[CascadeRow]:
     """Return the rows of a file; none where it has no three small models, or none that is much stronger."""
     able = able_agents(recorded)
-    triples = small_triples(able)
-    if not triples:
-        return []
-    small = {agent.name: agent for triple in triples for agent in triple}
-    best = max(share_right(agent) for agent in small.values())
-    strong = [agent for agent in strong_agents(able) if share_right(agent) >= best + LEAST_AHEAD]
-    asked = np.logical_and.reduce([agent.asked for agent in (*small.values(), *strong)])
     rows: list[CascadeRow] = []
-    for name, rule in RULES.items():
-        voted = [_voted(triple, rule, asked) for triple in triples]
-        for agent in strong:
-            figures = _measured(voted, agent.right[asked, 0].astype(np.float64), chance)
-            rows.append(
-                CascadeRow(set=recorded.name, rule=name, strong=agent.name, small=tuple(sorted(small)), **figures)
+    for rule in RULES:
+        groups = small_groups(able, rule.most)
+        small = {agent.name: agent for group in groups for agent in group}
+        strong = strong_agents(able, list(small.values())) if groups else []
+        asked = np.logical_and.reduce([agent.asked for agent in (*small.values(), *strong)])
+        voted = [_voted(group, rule, asked) for group in groups] if strong else []
+        rows += [
+            CascadeRow(
+                set=recorded.name,
+                rule=f"{rule.agree} of {rule.most}",
+                strong=agent.name,
+                small=tuple(sorted(small)),
+                **_measured(voted, agent.right[asked, 0].astype(np.float64), chance),
             )
+            for agent in strong
+        ]
     return rows
 
 
@@ -133,18 +134,19 @@ def billions(model: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def small_triples(able: Sequence[Agent]) -> Sequence[tuple[Agent, ...]]:
-    """Return every three agents of 7 to 9 billion parameters that are of different families."""
+def small_groups(able: Sequence[Agent], size: int) -> Sequence[tuple[Agent, ...]]:
+    """Return every `size` agents of 7 to 9 billion parameters that are of different families."""
     small = [agent for agent in able if LEAST_SIZE <= (billions(agent.model) or 0.0) <= MOST_SIZE]
-    return [triple for triple in combinations(small, SMALL) if len({family(agent) for agent in triple}) == SMALL]
+    return [group for group in combinations(small, size) if len({family(agent) for agent in group}) == size]
 
 
-def strong_agents(able: Sequence[Agent]) -> Sequence[Agent]:
-    """Return the best agent of each of the three families whose best are right most often."""
+def strong_agents(able: Sequence[Agent], small: Sequence[Agent]) -> Sequence[Agent]:
+    """Return the best agent of each of the three families whose best are right most often, if ahead of the small."""
     best: dict[str, Agent] = {}
     for agent in sorted(able, key=lambda agent: (-share_right(agent), agent.name)):
         best.setdefault(family(agent), agent)
-    return list(best.values())[:STRONG]
+    least = max(share_right(agent) for agent in small) + LEAST_AHEAD
+    return [agent for agent in list(best.values())[:STRONG] if share_right(agent) >= least]
 
 
 def share_right(agent: Agent) -> float:
@@ -153,25 +155,24 @@ def share_right(agent: Agent) -> float:
 
 
 @cache
-def _end(pattern: tuple[int, ...], agree: int) -> CascadeEnd:
-    keys = [None if number == INVALID else str(number) for number in pattern]
-    return cascade_end(keys, VoteRule(agree=agree, most=SMALL))
+def _end(pattern: tuple[int, ...], rule: VoteRule) -> CascadeEnd:
+    return cascade_end([None if number == INVALID else str(number) for number in pattern], rule)
 
 
-def _voted(triple: Sequence[Agent], rule: VoteRule, asked: npt.NDArray[np.bool_]) -> _Voted:
-    """Return what three small models give, the mean over all orders in which they can be asked."""
+def _voted(group: Sequence[Agent], rule: VoteRule, asked: npt.NDArray[np.bool_]) -> _Voted:
+    """Return what small models give, the mean over all orders in which they can be asked."""
     items = int(asked.sum())
     calls, escalated, vote_right = np.zeros(items), np.zeros(items), np.zeros(items)
-    orders = list(permutations(triple))
+    orders = list(permutations(group))
     for order in orders:
         answers = np.stack([agent.answers[asked, 0] for agent in order], axis=1)
         right = np.stack([agent.right[asked, 0] for agent in order], axis=1)
         for at, numbers in enumerate(answers.tolist()):
-            end = _end(pattern_of(numbers), rule.agree)
+            end = _end(pattern_of(numbers), rule)
             calls[at] += end.asked
             escalated[at] += not end.is_decided
             vote_right[at] += 0 if end.winner is None else right[at, end.winner]
-    alone = np.mean([agent.right[asked, 0] for agent in triple], axis=0)
+    alone = np.mean([agent.right[asked, 0] for agent in group], axis=0)
     return _Voted(calls / len(orders), escalated / len(orders), vote_right / len(orders), alone)
 
 

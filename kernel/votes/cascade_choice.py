@@ -140,8 +140,17 @@ class NoCascadeChoice:
 
 
 @value
-class _Played:
-    """What one rule gives on each question: columns of numbers, NaN where it is unknown."""
+class PlayedRule:
+    """What one rule gives on each question, one entry each; NaN where it is unknown.
+
+    Attributes:
+        rule: The rule.
+        right: Whether its answer is right [0 or 1].
+        cost: What it costs [>= 0].
+        escalated: Whether the strong source is asked [0 or 1].
+        vote_right: Whether the answer of the cheap sources' vote is right [0 or 1].
+        strong_right: Whether the strong source's answer is right [0 or 1].
+    """
 
     rule: CascadeRule
     right: Array
@@ -152,10 +161,12 @@ class _Played:
 
     @property
     def is_determined(self) -> bool:
+        """Return whether its answers are known on nearly all questions."""
         return float(np.isnan(self.right).mean()) <= MOST_UNKNOWN
 
     @property
     def has_both_sides(self) -> bool:
+        """Return whether it escalates enough questions, and enough not, to compare both."""
         many = int(self.escalated.sum())
         return min(many, len(self.escalated) - many) >= LEAST_ON_A_SIDE
 
@@ -229,14 +240,14 @@ def choose_cascade(
     count, needed = len(questions), labels_needed(limit)
     if count < needed:
         return NoCascadeChoice(reason="there are too few labelled questions", questions=count, needed=needed)
-    played = [_played(rule, questions) for rule in rules]
+    played = [played_rule(rule, questions) for rule in rules]
     determined = [one for one in played if one.is_determined]
     fit = [one for one in determined if not one.rule.escalate or one.has_both_sides]
     every = np.arange(count)
     if not fit:
         reason = "the records do not say what a rule other than their own would have given"
         return NoCascadeChoice(reason=reason, questions=count)
-    best = _best(fit, limit, every)
+    best = best_rule(fit, limit, every)
     if best is None:
         return NoCascadeChoice(reason=_over_limit(fit, limit), questions=count)
     return CascadeChoice(
@@ -252,10 +263,11 @@ def choose_cascade(
     )
 
 
-def _played(rule: CascadeRule, questions: Sequence[RecordedQuestion]) -> _Played:
+def played_rule(rule: CascadeRule, questions: Sequence[RecordedQuestion]) -> PlayedRule:
+    """Return what a rule gives on questions whose answers are recorded."""
     rows = np.array([_on_question(rule, question) for question in questions], dtype=np.float64)
     right, cost, escalated, vote_right, strong_right = rows.T
-    return _Played(
+    return PlayedRule(
         rule=rule, right=right, cost=cost, escalated=escalated, vote_right=vote_right, strong_right=strong_right
     )
 
@@ -293,23 +305,32 @@ def _number(known: float | None) -> float:
     return nan if known is None else float(known)
 
 
-def _best(played: Sequence[_Played], limit: CascadeLimit, rows: Indexes) -> _Played | None:
+def best_rule(played: Sequence[PlayedRule], limit: CascadeLimit, rows: Indexes) -> PlayedRule | None:
+    """Return the rule that is right most often on some of the questions; None where no rule is within the limit.
+
+    Of equally good ones it is that which escalates less, then the cheaper one, then the first.
+
+    Args:
+        played: The rules, on all questions.
+        limit: What a rule may spend in the mean of the questions `rows`.
+        rows: Indexes of the questions.
+    """
     within = [one for one in played if _is_within(one, limit, rows)]
 
-    def rank(one: _Played) -> tuple[float, float, float]:
+    def rank(one: PlayedRule) -> tuple[float, float, float]:
         cost = _mean_cost(one, rows)
         return (-_share_right(one.right[rows]), float(one.escalated[rows].mean()), np.inf if isnan(cost) else cost)
 
     return min(within, key=rank, default=None)
 
 
-def _is_within(one: _Played, limit: CascadeLimit, rows: Indexes) -> bool:
+def _is_within(one: PlayedRule, limit: CascadeLimit, rows: Indexes) -> bool:
     if limit.share is not None and round(float(one.escalated[rows].mean()), 9) > limit.share:
         return False
     return limit.cost is None or round(_mean_cost(one, rows), 12) <= limit.cost  # NaN is not within
 
 
-def _mean_cost(one: _Played, rows: Indexes) -> float:
+def _mean_cost(one: PlayedRule, rows: Indexes) -> float:
     """Return the mean cost; NaN where it is unknown on more than `MOST_UNKNOWN` of the questions."""
     costs = one.cost[rows]
     known = costs[~np.isnan(costs)]
@@ -320,7 +341,7 @@ def _share_right(right: Array) -> float:
     return float(np.nan_to_num(right).mean())
 
 
-def _over_limit(played: Sequence[_Played], limit: CascadeLimit) -> str:
+def _over_limit(played: Sequence[PlayedRule], limit: CascadeLimit) -> str:
     every = np.arange(len(played[0].right))
     costs = [cost for cost in (_mean_cost(one, every) for one in played) if not isnan(cost)]
     if limit.cost is not None and not costs:
@@ -330,7 +351,7 @@ def _over_limit(played: Sequence[_Played], limit: CascadeLimit) -> str:
     return f"every rule escalates more than {limit.share:g} of the questions"
 
 
-def _evidence(parts: Sequence[tuple[_Played, Indexes]], rng: np.random.Generator) -> RuleEvidence:
+def _evidence(parts: Sequence[tuple[PlayedRule, Indexes]], rng: np.random.Generator) -> RuleEvidence:
     """Return the figures of rules on parts of the questions, taken together."""
     right = np.concatenate([np.nan_to_num(one.right)[rows] for one, rows in parts])
     escalated = np.concatenate([one.escalated[rows] for one, rows in parts])
@@ -344,12 +365,14 @@ def _evidence(parts: Sequence[tuple[_Played, Indexes]], rng: np.random.Generator
     )
 
 
-def _held_out(played: Sequence[_Played], limit: CascadeLimit, best: _Played, rng: np.random.Generator) -> RuleEvidence:
+def _held_out(
+    played: Sequence[PlayedRule], limit: CascadeLimit, best: PlayedRule, rng: np.random.Generator
+) -> RuleEvidence:
     """Return what the choice is worth: each fifth of the questions is answered by the rule that the others choose."""
     every = np.arange(len(best.right))
     parts = []
     for fold in stratified_folds(best.escalated.astype(np.int64).tolist(), FOLDS, rng):
-        chosen = _best(played, limit, np.setdiff1d(every, fold))
+        chosen = best_rule(played, limit, np.setdiff1d(every, fold))
         parts.append((best if chosen is None else chosen, fold))
     return _evidence(parts, rng)
 
@@ -357,7 +380,7 @@ def _held_out(played: Sequence[_Played], limit: CascadeLimit, best: _Played, rng
 Comparison = Callable[[Array, Array, Array, Array], float]
 
 
-def _compared(one: _Played, difference: Comparison, rng: np.random.Generator) -> Estimate:
+def _compared(one: PlayedRule, difference: Comparison, rng: np.random.Generator) -> Estimate:
     columns = (one.right, one.escalated, one.vote_right, one.strong_right)
     known = ~np.isnan(np.stack(columns)).any(axis=0)
     if known.mean() < 1 - MOST_UNKNOWN:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from evals.replay.cascades import able_agents, billions, cascade_rows, small_triples, strong_agents
+from evals.replay.cascade_labels import cascade_labels_rows
+from evals.replay.cascades import able_agents, billions, cascade_rows, small_groups, strong_agents
 from evals.replay.figures import ReplayFigures, figures_document
 from evals.replay.pack import RecordedSet, read_set
-from evals.replay.panel_sections import cascade_section
+from evals.replay.panel_sections import cascade_labels_section, cascade_section
 from evals.stats.chance import seeded
 from tests.unit.evals.replay.packs import Line, line, made_lines, write_set
 
@@ -105,10 +106,10 @@ def test_a_cascade_has_three_families_and_the_strong_models_are_the_best_of_thei
     }
     able = able_agents(recorded(tmp_path, made_lines(400, {name: (level, 1) for name, level in levels.items()})))
 
-    triples = [tuple(agent.name for agent in triple) for triple in small_triples(able)]
+    triples = [tuple(agent.name for agent in triple) for triple in small_groups(able, 3)]
 
     assert sorted(triples) == [("Llama-3-8B", "Qwen2-7B", "gemma-2-9b"), ("Llama-3.1-8B", "Qwen2-7B", "gemma-2-9b")]
-    assert [agent.name for agent in strong_agents(able)] == ["gpt-4o", "claude-3", "Qwen2-72B"]
+    assert [agent.name for agent in strong_agents(able, able[:1])] == ["gpt-4o", "claude-3", "Qwen2-72B"]
 
 
 def test_without_small_models_or_a_stronger_one_there_is_no_row(tmp_path: Path) -> None:
@@ -131,4 +132,42 @@ def test_the_rows_stand_in_figures_and_report(tmp_path: Path) -> None:
     section = cascade_section(rows)
     assert "| set | 2 of 3 | gpt-4o | 1.000 | 1 |" in section
     assert "Small models: set: Llama-3-8B, Qwen2-7B, gemma-2-9b." in section
-    assert cascade_section(()) == ""
+    assert cascade_section(()) == cascade_labels_section(()) == ""
+
+
+def test_four_small_models_are_a_cascade_of_three_that_must_agree(tmp_path: Path) -> None:
+    """Three of four agree everywhere: the fourth, which says something else, costs a call where it is among the first.
+
+    With it among the first three (in three of four orders) all four are asked, else three.
+    """
+    names = (*SMALL, "Yi-1.5-9B")
+    lines = []
+    for at in range(40):
+        odd, wrong = names[at % 4], at % 5 == 0
+        answers = {name: ["9" if wrong else "5" if name == odd else "4"] for name in names} | {"gpt-4o": ["4"]}
+        lines.append(line(at, answers, {name: [int(answer == ["4"])] for name, answer in answers.items()}))
+
+    rows = cascade_rows(recorded(tmp_path, lines), seeded(0, 20))
+
+    [four] = [row for row in rows if row.rule == "3 of 4"]
+    assert (four.cascades, four.accuracy.value, four.calls_share.value) == (1, 0.8, 0.0)
+    assert four.small_calls.value == pytest.approx(0.2 * 3 + 0.8 * (0.25 * 3 + 0.75 * 4))
+
+
+def test_more_labels_choose_a_better_rule(tmp_path: Path) -> None:
+    """One small model is nearly always right; few labels often choose another rule."""
+    levels = {"Llama-3-8B": 0.8, "Qwen2-7B": 0.7, "gemma-2-9b": 0.6, "gpt-4o": 0.97}
+    found = recorded(tmp_path, made_lines(600, {name: (level, 1) for name, level in levels.items()}))
+
+    rows = cascade_labels_rows(found, seeded(0), draws=100)
+
+    assert [row.labels for row in rows] == [25, 50, 100, 200, 400]
+    assert (rows[0].strong, rows[0].small) == ("gpt-4o", SMALL)
+    assert rows[0].shortfall > rows[-1].shortfall
+    assert rows[0].optimism > rows[-1].optimism
+    assert all(row.escalated <= row.most_escalated for row in rows)
+    assert "| set | gpt-4o | 25 |" in cascade_labels_section(rows)
+
+
+def test_a_set_with_few_questions_has_no_rule_chosen_from_labels(tmp_path: Path) -> None:
+    assert cascade_labels_rows(recorded(tmp_path, one_in_five_divides()), seeded(0), draws=1) == []
