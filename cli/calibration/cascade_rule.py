@@ -11,6 +11,7 @@ from chassis.errors import ConfigurationInvalid
 from cli.calibration.recorded_cascades import CascadeSample, policy_source
 from cli.calibration.too_few import TooFewLabels
 from kernel.statistics.bootstrap import Estimate
+from kernel.votes.cascade import most_worth, sources_by_price
 from kernel.votes.cascade_choice import (
     MOST_COMPARED,
     CascadeChoice,
@@ -21,6 +22,7 @@ from kernel.votes.cascade_choice import (
     candidate_rules,
     choose_cascade,
 )
+from kernel.votes.votes import VoteMode, VoteSource
 
 COMPLETE = (
     "have every model answer the same questions, each by its own name, and label all these answers; or give them by"
@@ -47,7 +49,7 @@ def chosen_cascade(
     if not sample.questions:
         raise TooFewLabels(f"there is no labelled question that several sources answered; {COMPLETE}{_left(sample)}")
     escalate = strong or _dearest(sample)
-    cheap = [name for name in sample.costs if name != escalate and (not sources or name in sources)]
+    cheap = [name for name in _in_order(sample) if name != escalate and (not sources or name in sources)]
     unknown = [name for name in (escalate, *sources) if name not in sample.costs]
     if unknown:
         known = ", ".join(sample.costs)
@@ -56,7 +58,8 @@ def chosen_cascade(
         raise ConfigurationInvalid(
             f"{len(cheap)} cheap sources answered beside {escalate}; name 1 to {MOST_COMPARED} with --source"
         )
-    found = choose_cascade(sample.questions, candidate_rules(cheap, escalate), limit, rng)
+    rules = [rule for rule in candidate_rules(cheap, escalate) if _can_pay(rule, sample)]
+    found = choose_cascade(sample.questions, rules, limit, rng)
     if isinstance(found, CascadeChoice):
         return found
     raise _no_choice(found, sample)
@@ -77,6 +80,27 @@ def report(choice: CascadeChoice, sample: CascadeSample) -> str:
 def document(choice: CascadeChoice, sample: CascadeSample) -> Mapping[str, Any]:
     """Describe the chosen rule and its evidence as JSON."""
     return {"row": _row(choice.rule), "costs": dict(sample.costs), "left_out": dict(sample.left_out), **asdict(choice)}
+
+
+def _in_order(sample: CascadeSample) -> Sequence[str]:
+    """Return the sources in the order in which a cascade asks them: the cheapest first, then the most often right."""
+    known: dict[str, list[bool]] = {name: [] for name in sample.costs}
+    for question in sample.questions:
+        for name, one in question.items():
+            known[name].extend([] if one.is_right is None else [one.is_right])
+    sources = [
+        VoteSource(model=name, mode=VoteMode.REASONED, competence=sum(right) / len(right) if right else None)
+        for name, right in known.items()
+    ]
+    return [source.model for source in sources_by_price(sources, sample.costs)]
+
+
+def _can_pay(rule: CascadeRule, sample: CascadeSample) -> bool:
+    """Return whether all cheap answers of a rule together cost less than the strong one, as far as costs are known."""
+    if not rule.escalate:
+        return True
+    worth = most_worth([sample.costs[name] for name in rule.sources], sample.costs[rule.escalate])
+    return worth is None or worth == len(rule.sources)
 
 
 def _dearest(sample: CascadeSample) -> str:

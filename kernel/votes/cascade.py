@@ -116,25 +116,3 @@ def most_worth(costs: Sequence[float | None], strong: float | None) -> int | Non
         if total >= strong:
             return count
     return len(costs)
-
-
-def expected_cost(costs: Sequence[float], asked: Sequence[float], *, strong: float, escalated: float) -> float:
-    """Return what a cascade costs in the mean, from how far it went on earlier questions.
-
-    Args:
-        costs: Cost of each cheap answer in the order in which they are asked [>= 0, one unit for all].
-        asked: Share of the questions on which each was asked for [0..1].
-        strong: Cost of the strong model's answer in the same unit.
-        escalated: Share of the questions on which it was asked [0..1].
-
-    Returns:
-        The mean cost in that unit; the cascade pays where it is less than `strong`.
-
-    Source:
-        Ours: Σ_k a_k c_k + e C.
-
-    Example:
-        >>> expected_cost([1, 1, 2], [1, 1, 0.5], strong=20, escalated=0.25)
-        8.0
-    """
-    return sum(cost * share for cost, share in zip(costs, asked, strict=True)) + escalated * strong

@@ -270,6 +270,26 @@ def test_what_cannot_be_chosen_is_named(words: dict[str, Any], message: str) -> 
         chosen(complete(), **words)
 
 
+def test_cheap_answers_that_cost_as_much_as_the_strong_one_are_not_compared_with_escalation() -> None:
+    """Two answers of 10 cost as much as one of 20: no rule that asks two and escalates can pay."""
+    sample = complete()
+    dear = CascadeSample(questions=sample.questions, costs={**dict.fromkeys("abc", 10.0), "strong": 20.0}, left_out={})
+
+    assert chosen(sample, cost=None).compared > chosen(dear, strong="strong", cost=None).compared
+    assert chosen(dear, strong="strong", cost=None).rule.escalate == ""
+
+
+def test_of_sources_that_cost_the_same_the_more_often_right_one_is_asked_first() -> None:
+    questions = [
+        {name: RecordedAnswer(key="x" if right else name, is_right=right, cost=1.0) for name, right in given.items()}
+        for at in range(100)
+        for given in [{"a": at % 2 == 0, "b": True, "strong": True}]
+    ]
+    sample = CascadeSample(questions=questions, costs={"a": 1.0, "b": 1.0, "strong": 1.0}, left_out={})
+
+    assert chosen(sample, strong="strong").rule.sources == ("b",)
+
+
 def test_without_costs_the_strong_model_must_be_named() -> None:
     sample = complete()
     free = CascadeSample(questions=sample.questions, costs=dict.fromkeys(sample.costs), left_out={})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.votes.cascade import CascadeEnd, cascade_end, expected_cost, most_worth, sources_by_price
+from kernel.votes.cascade import CascadeEnd, cascade_end, most_worth, sources_by_price
 from kernel.votes.votes import VoteMode, VoteRule, VoteSource
 
 TWO_OF_THREE, THREE_OF_THREE = VoteRule(agree=2, most=3), VoteRule(agree=3, most=3)
@@ -82,9 +82,3 @@ def test_cheap_answers_that_cost_as_much_as_the_strong_one_are_not_worth_asking_
     costs: list[float | None], strong: float | None, worth: int | None
 ) -> None:
     assert most_worth(costs, strong) == worth
-
-
-def test_the_expected_cost_counts_each_answer_as_often_as_it_is_asked_for() -> None:
-    """Two always, the third on 40 % of the questions, the strong model on 10 %: 1 + 2 + 0.4 · 3 + 0.1 · 30."""
-    assert expected_cost([1, 2, 3], [1, 1, 0.4], strong=30, escalated=0.1) == pytest.approx(7.2)
-    assert expected_cost([], [], strong=30, escalated=1) == 30
