@@ -12,6 +12,7 @@ import yaml
 
 from chassis.errors import ConfigurationInvalid
 from cli.calibration.recorded_decisions import Case, Run
+from cli.calibration.too_few import TooFewLabels
 from configuration.routing import read_routing
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, TERMS, Route
 from kernel.statistics.bootstrap import Estimate, bootstrap_difference
@@ -30,6 +31,8 @@ from kernel.thresholds import DECIMALS
 from kernel.values import value
 
 PAPER: Weights = tuple(getattr(PAPER_WEIGHTS, term) for term in TERMS)
+# Decisions from which a threshold is chosen for a share [count]: the share of later ones is then known to about +-.10.
+LEAST_DECISIONS = 100
 SYSTEM_TWO = Route.SYSTEM_TWO.value
 
 
@@ -102,10 +105,18 @@ def calibrated(
         rng: Random generator, for folds and resampling.
 
     Raises:
-        ConfigurationInvalid: There are too few decisions.
+        TooFewLabels: There are too few decisions.
+        ConfigurationInvalid: There are too few labels to fit weights to.
     """
     if not cases:
-        raise ConfigurationInvalid("there is no decision with a measured state to learn from")
+        raise TooFewLabels(
+            f"there is no decision with a measured state to learn from; at least {LEAST_DECISIONS} are needed"
+        )
+    if share is not None and len(cases) < LEAST_DECISIONS:
+        raise TooFewLabels(
+            f"{len(cases)} decisions with a measured state are too few to choose a threshold for a share; at least"
+            f" {LEAST_DECISIONS} are needed"
+        )
     levels = np.array([case.levels for case in cases], dtype=np.float64)
     gain = _gain(cases, levels, old.weights, fit=fit, rng=rng)
     weights = gain.fitted if gain.fitted is not None and gain.shown else old.weights

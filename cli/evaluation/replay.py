@@ -18,8 +18,9 @@ def replay(
 ) -> None:
     """Show on recorded answers of other models which decisions help; no model and no service is needed.
 
-    When to stop asking, how well second opinions find errors, and how well the probability of being right is
-    calibrated, each against its controls. docs/evaluation/replay.md has the schema of a pack.
+    When to stop asking, how well second opinions find errors, how well the probability of being right is calibrated,
+    and what panels and cascades of models give, each against its controls. docs/evaluation/replay.md has
+    the schema of a pack.
     """
     from evals.replay.figures import figures
     from evals.replay.pack import PackInvalid, read_pack

@@ -5,6 +5,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from evals.replay.calibration import ALL, CalibrationRow, calibration_rows, shipped_prior
+from evals.replay.cascade_labels import CascadeLabelsRow, cascade_labels_rows
+from evals.replay.cascades import CascadeRow, cascade_rows
 from evals.replay.learned_profiles import LearnedProfileRow, learned_profile_rows
 from evals.replay.pack import RecordedSet
 from evals.replay.panels import PanelRow, panel_rows
@@ -20,7 +22,7 @@ SEED = 0
 RESAMPLES = 1_000
 # Lists that have their place in the file, and whose rules are not built.
 CALIBRATION, STOPPED = "calibration", "calibration_of_stopped_votes"
-NOT_BUILT = ("cascade", "promise", "gain_by_kind")
+NOT_BUILT = ("promise", "gain_by_kind")
 
 
 @value
@@ -35,6 +37,8 @@ class ReplayFigures:
         prior: The prior that all of it gives; None where there are too few models.
         panel: Agents one after another until two agree, against all at once.
         learned_profiles: Profiles that are learned on the job, drawn towards an agent's other dimensions or not.
+        cascade: Small models, and a strong one only where too few of them agree.
+        cascade_labels: The rule of a cascade, chosen from labels.
     """
 
     stopping: Sequence[StoppingRow]
@@ -44,6 +48,8 @@ class ReplayFigures:
     prior: Prior | None = None
     panel: Sequence[PanelRow] = ()
     learned_profiles: Sequence[LearnedProfileRow] = ()
+    cascade: Sequence[CascadeRow] = ()
+    cascade_labels: Sequence[CascadeLabelsRow] = ()
 
 
 def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _: None) -> ReplayFigures:
@@ -59,6 +65,8 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
     calibration: list[CalibrationRow] = []
     panels: list[PanelRow] = []
     learned: list[LearnedProfileRow] = []
+    cascades: list[CascadeRow] = []
+    cascade_labels: list[CascadeLabelsRow] = []
     for recorded in pack:
         stopping += stopping_rows(recorded, seeded(SEED, RESAMPLES))
         drafts += draft_vote_rows(recorded, seeded(SEED, RESAMPLES))
@@ -66,6 +74,8 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
         calibration += calibration_rows(recorded, seeded(SEED, RESAMPLES))
         panels += panel_rows(recorded, seeded(SEED, RESAMPLES))
         learned += learned_profile_rows(recorded, seeded(SEED, RESAMPLES))
+        cascades += cascade_rows(recorded, seeded(SEED, RESAMPLES))
+        cascade_labels += cascade_labels_rows(recorded, seeded(SEED, RESAMPLES))
         done(recorded.name)
     return ReplayFigures(
         stopping=stopping,
@@ -75,6 +85,8 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
         prior=shipped_prior(pack, seeded(SEED, RESAMPLES)) if calibration else None,
         panel=panels,
         learned_profiles=learned,
+        cascade=cascades,
+        cascade_labels=cascade_labels,
     )
 
 
@@ -84,7 +96,10 @@ def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
     `calibration` has the fixed panels, one row for each set, method and number of labels; the panels that stop when two
     agree are a list of their own.
     """
-    lists = ("stopping", "draft_vote", "second_opinion", CALIBRATION, "panel", "learned_profiles")
+    lists = (
+        *("stopping", "draft_vote", "second_opinion", CALIBRATION),
+        *("panel", "learned_profiles", "cascade", "cascade_labels"),
+    )
     document = {name: [_plain(row) for row in getattr(found, name)] for name in lists}
     by_votes: dict[str, list[Any]] = {CALIBRATION: [], STOPPED: []}
     for row in document[CALIBRATION]:

@@ -12,7 +12,12 @@ from evals.plots.charts import Bar, curve, grouped_bars
 from evals.replay.calibration import CalibrationRow
 from evals.replay.figures import ReplayFigures, figures_document
 from evals.replay.pack import RecordedSet
-from evals.replay.panel_sections import learned_profile_section, panel_section
+from evals.replay.panel_sections import (
+    cascade_labels_section,
+    cascade_section,
+    learned_profile_section,
+    panel_section,
+)
 from evals.replay.second_opinions import SecondOpinionRow
 from evals.replay.stopping import COST_RATIOS, REASONED, DraftVoteRow, StoppingRow
 
@@ -65,6 +70,8 @@ def _sections(found: ReplayFigures) -> Sequence[str]:
         _calibration(found.calibration),
         panel_section(found.panel),
         learned_profile_section(found.learned_profiles),
+        cascade_section(found.cascade),
+        cascade_labels_section(found.cascade_labels),
     ]
 
 

@@ -16,6 +16,7 @@ from scipy.special import expit
 from cli.terminal.exits import UNREACHABLE, USAGE
 from configuration.routing import read_routing
 from tests.support.apis import RestApi
+from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, ROOT, ROUTER, TROUBLED, cast, router_at
 
@@ -123,9 +124,9 @@ def test_what_is_undetermined_counts_in_the_share(tmp_path: Path) -> None:
         *({"msv": {"correctness": 1, "conflict": c}} for c in (0, 1)),
     ]
 
-    reported = json.loads(metacog("--share", 0.5, "--records", written(tmp_path, lines), "--json").stdout)
+    reported = json.loads(metacog("--share", 0.5, "--records", written(tmp_path, lines * 25), "--json").stdout)
 
-    assert (reported["decisions"], reported["undetermined_decisions"], reported["system_two_share"]) == (4, 2, 0.5)
+    assert (reported["decisions"], reported["undetermined_decisions"], reported["system_two_share"]) == (100, 50, 0.5)
     assert reported["before"]["auroc"] is None
 
 
@@ -153,7 +154,9 @@ def test_the_error_for_an_invalid_line_names_it(tmp_path: Path, line: str, compl
 @pytest.mark.parametrize(
     ("words", "status", "complaint"),
     [
-        ((), USAGE, "give --share, --fit or both"),
+        ((), USAGE, "give --share, --fit or both; for a cascade --cost"),
+        (("--escalate", "strong"), USAGE, "give --cost or --share, or both, as the limit of the cascade"),
+        (("--cost", 1, "--fit"), USAGE, "a cascade is chosen without --fit"),
         (("--share", 2), USAGE, "Input should be less than or equal to 1"),
         (
             ("--share", 0.2, "--records", "/nowhere/records.jsonl"),
@@ -183,6 +186,88 @@ def test_weights_are_not_fitted_to_too_few_labels(tmp_path: Path) -> None:
     assert "0 wrong and 50 right answers of System 1 are too few to fit weights to; at least 5 of each" in done.stderr
 
 
+def test_a_threshold_for_a_share_needs_a_hundred_decisions(tmp_path: Path) -> None:
+    done = metacog("--share", 0.2, "--records", written(tmp_path, decided_by_conflict(99)))
+
+    assert done.returncode == 1
+    complaint = "99 decisions with a measured state are too few to choose a threshold for a share; at least 100 are"
+    assert complaint in " ".join(done.stderr.split())
+
+
+def answered_by_models(n: int) -> list[dict[str, Any]]:
+    """Questions that three small models answer alike and rightly, but for every fourth, where they divide."""
+    made = []
+    for at in range(n):
+        given = {"a": "4", "b": "4.0", "c": "4"} if at % 4 else {"a": "5", "b": "6", "c": "7"}
+        answers = {
+            name: {"answer": answer, "correct": answer in ("4", "4.0"), "cost": 0.001} for name, answer in given.items()
+        }
+        answers["strong"] = {"answer": "4", "correct": True, "cost": 0.05}
+        made.append({"answers": answers, "answer_type": "NUMBER"})
+    return made
+
+
+def test_the_rule_of_a_cascade_is_chosen_for_a_cost(tmp_path: Path) -> None:
+    out = tmp_path / "policy.yaml"
+
+    done = metacog("--cost", 0.02, "--records", written(tmp_path, answered_by_models(120)), "--out", out)
+
+    assert done.returncode == 0, done.stderr
+    [row] = yaml.safe_load(out.read_text())["rows"]
+    assert row == {
+        "name": "small-first",
+        "always": True,
+        "strategy": "cascade",
+        "sources": ["a", "b"],
+        "agree": 2,
+        "most": 2,
+        "escalate": "strong",
+    }
+    # two answers for 0.001 each, and the strong one on a quarter: 0.002 + 0.25 · 0.05
+    assert "share right 1.000 [1.000, 1.000], escalated 0.250 [" in done.stdout
+    assert "mean cost 0.01450 [" in done.stdout
+    assert "# labelled questions: 120; left out: none" in out.read_text()
+
+
+def test_a_share_limits_what_a_cascade_escalates(tmp_path: Path) -> None:
+    records = written(tmp_path, answered_by_models(120))
+    words = ("--escalate", "strong", "--source", "a", "--source", "b", "--records", records, "--json")
+
+    wide = json.loads(metacog("--share", 0.25, *words).stdout)
+    narrow = json.loads(metacog("--share", 0.2, *words).stdout)
+
+    assert (wide["rule"]["escalate"], wide["evidence"]["escalated"]["value"]) == ("strong", 0.25)
+    assert wide["over_random"]["low"] > 0
+    assert (narrow["rule"], narrow["row"]["strategy"]) == ({"sources": ["a"], "agree": 1, "escalate": ""}, "system1")
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "complaint"),
+    [
+        (99, 0.25, "99 labelled questions are too few to choose a rule; at least 100 are needed"),
+        (150, 0.1, "150 labelled questions are too few to choose a rule; at least 200 are needed"),
+    ],
+)
+def test_a_cascade_is_not_chosen_from_too_few_labels(tmp_path: Path, count: int, share: float, complaint: str) -> None:
+    out = tmp_path / "policy.yaml"
+    records = written(tmp_path, answered_by_models(count))
+
+    done = metacog("--share", share, "--escalate", "strong", "--records", records, "--out", out)
+
+    assert (done.returncode, out.exists()) == (1, False)
+    assert complaint in " ".join(done.stderr.split())
+
+
+def test_the_error_for_an_invalid_answer_names_its_line(tmp_path: Path) -> None:
+    good, bad = answered_by_models(2)
+    bad["answers"]["a"]["correct"] = 7
+
+    done = metacog("--cost", 1, "--records", written(tmp_path, [good, bad]))
+
+    assert done.returncode == USAGE
+    assert "line 2: answers.a.correct" in done.stderr
+
+
 def test_an_empty_file_teaches_nothing(tmp_path: Path) -> None:
     done = metacog("--share", 0.2, "--records", written(tmp_path, []))
 
@@ -202,23 +287,52 @@ def test_an_existing_file_is_overwritten_only_with_force(records: Path, tmp_path
     assert read_routing(out).threshold != 0.5
 
 
+async def labelled_run(api: RestApi, conflict: float) -> None:
+    msv = {"correctness": 0.9, "conflict": conflict, "importance": 0.1, "experience": 0.9}
+    run = (await api.ask("Answer", question="What is two and two?", strategy="system1", msv=msv))["run"]
+    wanted = {"run_id": run["run_id"], "feedback_id": run["run_id"]}
+    await api.ask("SubmitFeedback", **wanted, correct=conflict < 0.5)
+
+
 async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: ScriptedLLM, tmp_path: Path) -> None:
     scripted.answer = cast(TROUBLED)
     out = tmp_path / "routing.yaml"
     async with router_at(scripted, database_url, tmp_path) as running:
         api = RestApi(running.rest, ROUTER)
-        for conflict in (0.1, 0.2, 0.3, 0.9):
-            msv = {"correctness": 0.9, "conflict": conflict, "importance": 0.1, "experience": 0.9}
-            run = (await api.ask("Answer", question="What is two and two?", strategy="system1", msv=msv))["run"]
-            wanted = {"run_id": run["run_id"], "feedback_id": run["run_id"]}
-            await api.ask("SubmitFeedback", **wanted, correct=conflict < 0.5)
+        for _ in range(25):
+            async with asyncio.TaskGroup() as group:
+                for conflict in (0.1, 0.2, 0.3, 0.9):
+                    group.create_task(labelled_run(api, conflict))
 
-        words = ("--share", 0.25, "--router", running.rest, "--out", out, "--limit", 4, "--json")
+        words = ("--share", 0.25, "--router", running.rest, "--out", out, "--limit", 100, "--json")
         done = await asyncio.to_thread(metacog, *words)
 
     assert done.returncode == 0, done.stderr
     reported = json.loads(done.stdout)
-    assert (reported["decisions"], reported["system_two_share"], reported["before"]["auroc"]) == (4, 0.25, 1.0)
+    assert (reported["decisions"], reported["system_two_share"], reported["before"]["auroc"]) == (100, 0.25, 1.0)
     # .3 · .1 + .25 c + .25 · .1 + .2 · .1 is .15 for c = .3 and .3 for c = .9; their middle to two decimals
     assert reported["threshold"] == pytest.approx(0.225, abs=0.006)
     assert read_routing(out).threshold == reported["threshold"]
+
+
+async def test_votes_of_a_router_are_learned_from(database_url: str, scripted: ScriptedLLM, tmp_path: Path) -> None:
+    """Each run has the direct answer and two votes with reasoning; three are far too few to choose a rule from."""
+    scripted.answer = lambda body: [sample_text("4") if "Final Answer" in str(body["messages"][-1]) else "It is 5."]
+    async with (
+        arbiter_at(scripted, programs=False) as arbiter,
+        router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as running,
+    ):
+        api = RestApi(running.rest, ROUTER)
+        for number in range(3):
+            run = (await api.ask("Answer", question=f"What is {number} + {4 - number}?", strategy="vote"))["run"]
+            await api.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=True)
+
+        words = ("--share", 0.5, "--router", running.rest)
+        chosen = await asyncio.to_thread(metacog, *words, "--escalate", "scripted REASONED")
+        open_ = await asyncio.to_thread(metacog, *words, "--source", "scripted")
+
+    assert chosen.returncode == 1
+    assert "3 labelled questions are too few to choose a rule; at least 100 are needed" in " ".join(
+        chosen.stderr.split()
+    )
+    assert "which model is the strong one is open, since no cost of" in " ".join(open_.stderr.split())

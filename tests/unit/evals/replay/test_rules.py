@@ -149,6 +149,8 @@ def test_figures_are_written_as_lists_of_objects_with_intervals(tmp_path: Path) 
         "prior",
         "panel",
         "learned_profiles",
+        "cascade",
+        "cascade_labels",
         STOPPED,
         *NOT_BUILT,
     }
