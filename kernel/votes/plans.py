@@ -11,7 +11,8 @@ from enum import StrEnum
 from kernel.errors import Code, MetacogError
 from kernel.prices import Price
 from kernel.values import value
-from kernel.votes.votes import DEFAULT_RULE, MOST_VOTES, VoteMode, VoteOutcome
+from kernel.votes.cascade import most_worth, sources_by_price
+from kernel.votes.votes import DEFAULT_RULE, MOST_VOTES, VoteMode, VoteOutcome, VoteSource
 
 # Models that a cascade asks unless it names them, and votes of a single one: direct, reasoned, a program [count].
 CASCADE_SOURCES, VOTES_OF_ONE = 3, 3
@@ -115,45 +116,6 @@ class PricedModel:
         return None if self.price is None else self.price.units(COMPARED_PROMPT, COMPARED_COMPLETION)
 
 
-def cheapest_first(models: Sequence[PricedModel]) -> tuple[PricedModel, ...]:
-    """Return the models in the order of what a call costs, those of equal or unknown cost as given, the unknown last.
-
-    Example:
-        >>> models = [PricedModel(name="a"), PricedModel(name="b", price=Price(prompt=2, completion=8)),
-        ...           PricedModel(name="c", price=Price(prompt=1, completion=4))]
-        >>> [model.name for model in cheapest_first(models)]
-        ['c', 'b', 'a']
-    """
-    return tuple(sorted(models, key=lambda model: (model.cost is None, model.cost or 0)))
-
-
-def votes_worth_asking(costs: Sequence[int | None], strong: int | None) -> int | None:
-    """Return how many votes together cost less than one answer of the stronger model [count].
-
-    More cannot pay: asking the stronger model at once would cost no more.
-
-    Args:
-        costs: Cost of each vote in the order in which they are asked [units].
-        strong: Cost of an answer of the stronger model [units].
-
-    Returns:
-        The count; None where a cost is unknown.
-
-    Example:
-        >>> votes_worth_asking([10, 15, 30], 50), votes_worth_asking([10, None], 50)
-        (2, None)
-    """
-    if strong is None or any(cost is None for cost in costs):
-        return None
-    total, worth = 0, 0
-    for cost in costs:
-        total += cost or 0
-        if total >= strong:
-            break
-        worth += 1
-    return worth
-
-
 def cascade_plan(models: Sequence[PricedModel], stated: VotePlan) -> VotePlan:
     """Return the cascade over a catalogue of models, as far as it is not stated.
 
@@ -180,11 +142,11 @@ def cascade_plan(models: Sequence[PricedModel], stated: VotePlan) -> VotePlan:
         most = stated.most or max(agree, len(stated.sources))
         return VotePlan(sources=stated.sources, agree=agree, most=most, escalate=escalate)
     strong = next((model for model in models if model.name == escalate), PricedModel(name=escalate))
-    small = cheapest_first([model for model in models if model.name != escalate])[:CASCADE_SOURCES]
+    small = _cheapest_first([model for model in models if model.name != escalate])[:CASCADE_SOURCES]
     if not small:
         raise NoCascade(f"a cascade to {escalate} needs another model that votes; list one in models.yaml")
     votes = [model.cost for model in small] if len(small) > 1 else [small[0].cost] * VOTES_OF_ONE
-    worth = votes_worth_asking(votes, strong.cost)
+    worth = most_worth(votes, strong.cost)
     if worth is not None and worth < agree and stated.most is None:
         message = f"{agree} votes of the cheaper models cost as much as one answer of {escalate}"
         raise NoCascade(f"a cascade does not pay: {message}; name {escalate} itself, or state sources and most")
@@ -195,6 +157,13 @@ def cascade_plan(models: Sequence[PricedModel], stated: VotePlan) -> VotePlan:
         most=max(most, agree),
         escalate=escalate,
     )
+
+
+def _cheapest_first(models: Sequence[PricedModel]) -> Sequence[PricedModel]:
+    by_name = {model.name: model for model in models}
+    sources = [VoteSource(model=name, mode=VoteMode.REASONED) for name in by_name]
+    ordered = sources_by_price(sources, {name: model.cost for name, model in by_name.items()})
+    return [by_name[source.model] for source in ordered]
 
 
 def _dearest(models: Sequence[PricedModel]) -> str:
