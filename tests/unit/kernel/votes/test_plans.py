@@ -97,7 +97,8 @@ def test_what_a_plan_leaves_out_comes_from_another() -> None:
     ],
 )
 def test_a_plan_names_what_is_wrong_with_it(plan: VotePlan, problem: str) -> None:
-    assert plan.problem.startswith(problem) and bool(plan.problem) == bool(problem)
+    assert plan.problem.startswith(problem)
+    assert bool(plan.problem) == bool(problem)
 
 
 def test_only_votes_that_decide_are_not_escalated() -> None:
