@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from embedded.down import stop_suite
 from embedded.errors import SuiteError
-from embedded.settings import UpOptions, from_environment, home_path
+from embedded.settings import MODELS_FILE, UpOptions, from_environment, home_path
 from embedded.status import all_up, current, format_json, format_table
 from embedded.supervision.parts import ProcessSpec
 from embedded.supervision.processes import Home
@@ -25,6 +25,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--inference-url", help="OpenAI-compatible server to use instead of llama.cpp (base URL with /v1)"
     )
     start.add_argument("--inference-model", help="name of the model; default: the first that the server lists")
+    start.add_argument("--models", help="models.yaml: several models on servers of your own")
     start.add_argument("--backend", choices=("llamacpp", "vllm"), default="llamacpp", help="what serves the model")
     start.add_argument("--model", help="GGUF file for llama.cpp; name or folder of a model for vLLM")
     start.add_argument("--threads", type=int, help="threads of llama.cpp; default: half the cores")
@@ -46,9 +47,12 @@ def run_up(up_options: UpOptions, *, only_plan: bool = False) -> int:
 
 def format_plan(parts: Sequence[ProcessSpec]) -> str:
     """Format the parts with their commands, and the model that the suite uses."""
-    model = parts[-1].environment["METACOG_INFERENCE_MODEL"], parts[-1].environment["METACOG_INFERENCE_URL"]
+    environment = parts[-1].environment
     lines = [f"{part.name}  {shlex.join(part.command)}" for part in parts]
-    return "\n".join([*lines, f"model {model[0]} at {model[1]}"])
+    if MODELS_FILE in environment:
+        return "\n".join([*lines, f"models of {environment[MODELS_FILE]}"])
+    model = f"model {environment['METACOG_INFERENCE_MODEL']} at {environment['METACOG_INFERENCE_URL']}"
+    return "\n".join([*lines, model])
 
 
 def run_down() -> int:
@@ -77,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
         UpOptions(
             inference_url=options.inference_url,
             inference_model=options.inference_model,
+            models=options.models,
             backend=options.backend,
             model=options.model,
             threads=options.threads,

@@ -28,7 +28,7 @@ def plan(settings: SuiteSettings, model: str) -> list[ProcessSpec]:
     parts = []
     if settings.database_url is None:
         parts.append(_postgres(settings, common))
-    if settings.inference_url is None:
+    if settings.starts_model_server:
         parts.append(_vllm(settings, settings.vllm, common) if settings.vllm else _llm(settings, common, model))
     if settings.encoder_url is None:
         parts.append(_http_part("encoder", "encoder", settings.ports["METACOG_ENCODER_PORT"], common, PARTS_WAVE))
@@ -66,7 +66,7 @@ def model_name(settings: SuiteSettings) -> str:
 def required_ports(settings: SuiteSettings) -> list[Port]:
     """Return the ports that the suite itself listens on."""
     external = set()
-    if settings.inference_url is not None:
+    if not settings.starts_model_server:
         external.add("METACOG_INFERENCE_PORT")
     if settings.encoder_url is not None:
         external.add("METACOG_ENCODER_PORT")

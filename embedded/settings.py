@@ -35,10 +35,12 @@ class UpOptions:
         backend: Model server that the suite starts without `inference_url`: `llamacpp` or `vllm`.
         model: GGUF file for llama.cpp instead of the small model; name or folder of a model for vLLM.
         threads: Threads of llama.cpp.
+        models: Catalogue of models (models.yaml), whose servers are used instead of one that the suite starts.
     """
 
     inference_url: str | None = None
     inference_model: str | None = None
+    models: str | None = None
     backend: str = "llamacpp"
     model: str | None = None
     threads: int | None = None
@@ -74,6 +76,14 @@ class SuiteSettings:
     model: Path | None = None
     threads: int = 1
 
+    @property
+    def starts_model_server(self) -> bool:
+        """Return whether the suite starts a model server: neither a server nor a catalogue of models is named."""
+        return self.inference_url is None and MODELS_FILE not in self.files
+
+
+MODELS_FILE = "METACOG_MODELS_FILE"
+
 
 def home_path(environment: Mapping[str, str]) -> Path:
     """Return the home of the suite: METACOG_HOME, or `.metacog` in the repository."""
@@ -86,6 +96,14 @@ def read_settings(environment: Mapping[str, str], up_options: UpOptions = UpOpti
     Raises:
         SuiteError: A port is invalid, or two settings exclude each other.
     """
+    if up_options.models:
+        environment = {**environment, MODELS_FILE: up_options.models}
+    models = environment.get(MODELS_FILE)
+    if models and (up_options.model or up_options.backend == "vllm" or up_options.inference_url):
+        raise SuiteError(
+            f"{MODELS_FILE} (--models) lists the models; leave out --inference-url, --backend and --model",
+            setting=MODELS_FILE,
+        )
     url = up_options.inference_url or environment.get("METACOG_INFERENCE_URL") or None
     if url and (up_options.model or up_options.backend == "vllm"):
         raise SuiteError("--model and --backend start a model server, --inference-url uses another; give one of them")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from embedded.down import stop_suite
 from embedded.errors import SuiteError
@@ -16,12 +17,13 @@ from embedded.llm import check_model
 from embedded.model import ensure_model
 from embedded.plan import plan, required_ports
 from embedded.ports import check_ports
-from embedded.settings import ROOT, SuiteSettings
+from embedded.settings import MODELS_FILE, ROOT, SuiteSettings
 from embedded.supervision.parts import ProcessSpec, write_plan
 from embedded.supervision.processes import SUITE_VARIABLE, Home, last_lines, recorded_process, rotate
 from embedded.supervision.state import PartState, Stage, read_state
 from embedded.terminal import print_line
 from embedded.vllm import check_vllm
+from kernel.errors import MetacogError
 
 TICK_S = 0.1
 
@@ -53,6 +55,9 @@ def prepared_parts(settings: SuiteSettings) -> list[ProcessSpec]:
     Raises:
         SuiteError: The model, or the server, is not available.
     """
+    if MODELS_FILE in settings.files:
+        _check_models(Path(settings.files[MODELS_FILE]))
+        return plan(settings, "")
     if settings.inference_url is not None:
         model = settings.inference_model or first_model(settings.inference_url, settings.inference_key)
         return plan(replace(settings, inference_model=model), "")
@@ -62,6 +67,20 @@ def prepared_parts(settings: SuiteSettings) -> list[ProcessSpec]:
     path = settings.model or ensure_model(settings.home, print_line)
     check_model(path)
     return plan(settings, str(path))
+
+
+def _check_models(file: Path) -> None:
+    """Check the catalogue of models before anything starts.
+
+    Raises:
+        SuiteError: It cannot be used; names the line and the reason.
+    """
+    from configuration.models import read_models  # here: without a catalogue its packages are not needed
+
+    try:
+        read_models(file)
+    except MetacogError as error:
+        raise SuiteError(error.message, path=str(file)) from error
 
 
 def launch(home: Home, parts: Sequence[ProcessSpec]) -> None:

@@ -18,12 +18,16 @@ class Backend(StrEnum):
     VLLM = "vllm"
 
 
-def up(
+def up(  # noqa: PLR0913 - each is an option of the command
     inference_url: Annotated[
         str | None,
         typer.Option(help="URL of your own OpenAI-compatible server, with its /v1; no model server is started then."),
     ] = None,
     inference_model: Annotated[str | None, typer.Option(help="Model of that server; default: its first.")] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(help="models.yaml: several models on servers of your own; no model server is started then."),
+    ] = None,
     backend: Annotated[Backend, typer.Option(help="Model server to start without --inference-url.")] = Backend.LLAMACPP,
     model: Annotated[
         str | None,
@@ -41,6 +45,7 @@ def up(
     up_options = UpOptions(
         inference_url=inference_url,
         inference_model=inference_model,
+        models=models,
         backend=backend.value,
         model=model,
         threads=threads,

@@ -160,3 +160,17 @@ def test_the_error_for_missing_vllm_describes_how_to_install_it() -> None:
 def test_invalid_options_of_vllm_raise_an_error(model: str | None, arguments: str) -> None:
     with pytest.raises(SuiteError):
         read_settings({"METACOG_VLLM_ARGS": arguments}, UpOptions(backend="vllm", model=model))
+
+
+def test_with_a_catalogue_of_models_no_model_server_is_started() -> None:
+    settings = read_settings({}, UpOptions(models="models.yaml"))
+
+    assert "llm" not in [part.name for part in plan(settings, "")]
+    assert shared_environment(settings)["METACOG_MODELS_FILE"] == str(Path("models.yaml").absolute())
+    assert "METACOG_INFERENCE_PORT" not in [port.setting for port in required_ports(settings)]
+
+
+@pytest.mark.parametrize("option", [{"inference_url": "http://gpu/v1"}, {"model": "x.gguf"}, {"backend": "vllm"}])
+def test_a_catalogue_of_models_beside_another_model_server_is_rejected(option: dict[str, str]) -> None:
+    with pytest.raises(SuiteError, match="lists the models; leave out"):
+        read_settings({}, UpOptions(models="models.yaml", **option))
