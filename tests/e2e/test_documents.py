@@ -30,6 +30,7 @@ EXPECTED = {
     "metacog feedback": r"(?s)stored; used by.*documents: 1.*glossary\.md #",
     "requests.jsonl": r"2 of 2 answered",
     "questions.jsonl": r"2 of 2 answered",
+    "models check": r"the models can be used",
     "qwen3:8b": r"model qwen3:8b at http://127\.0\.0\.1:11434/v1",
     "METACOG_VLLM_PYTHON": r"vllm\.entrypoints\.openai\.api_server --model Qwen/.* --max-model-len 16384",
     "/path/to/model.gguf": r"--model \S+/model\.gguf",
