@@ -170,7 +170,14 @@ def test_with_a_catalogue_of_models_no_model_server_is_started() -> None:
     assert "METACOG_INFERENCE_PORT" not in [port.setting for port in required_ports(settings)]
 
 
-@pytest.mark.parametrize("option", [{"inference_url": "http://gpu/v1"}, {"model": "x.gguf"}, {"backend": "vllm"}])
-def test_a_catalogue_of_models_beside_another_model_server_is_rejected(option: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        UpOptions(models="models.yaml", inference_url="http://gpu/v1"),
+        UpOptions(models="models.yaml", model="x.gguf"),
+        UpOptions(models="models.yaml", backend="vllm"),
+    ],
+)
+def test_a_catalogue_of_models_beside_another_model_server_is_rejected(options: UpOptions) -> None:
     with pytest.raises(SuiteError, match="lists the models; leave out"):
-        read_settings({}, UpOptions(models="models.yaml", **option))
+        read_settings({}, options)
