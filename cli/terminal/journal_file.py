@@ -42,7 +42,7 @@ class JournalFile:
             complete += len(line)
             entry = json.loads(line)
             if not isinstance(entry, dict):
-                raise ValueError(f"line {len(entries) + 1} is not a JSON object")  # noqa: TRY004 - as for other text
+                raise ValueError(f"line {len(entries) + 1} is not a JSON object")
             entries.append(entry)
         self._file.truncate(complete)
         self._file.seek(complete)
