@@ -169,11 +169,11 @@ def _differences(theirs: ExamIdentity, ours: ExamIdentity) -> str:
     Example:
         >>> one = ExamIdentity(tasks="d", per_kind=30, seed=7, arms="models", max_tokens=1024)
         >>> _differences(one, replace(one, seed=8, tasks="e")), _differences(one, replace(one, tasks="e"))
-        ('the seed is 7 there and 8 here', 'its tasks are others')
+        ('seed: 7 there, 8 here', 'its tasks are others')
     """
     named = [each.name for each in fields(ExamIdentity) if each.name != "tasks"]
     found = [
-        f"the {name.replace('_', ' ')} is {getattr(theirs, name)} there and {getattr(ours, name)} here"
+        f"{name.replace('_', ' ')}: {getattr(theirs, name)} there, {getattr(ours, name)} here"
         for name in named
         if getattr(theirs, name) != getattr(ours, name)
     ]

@@ -38,6 +38,8 @@ class JournalFile:
         complete = 0
         for line in self._file:
             if not line.endswith(b"\n"):
+                if not entries and not line.startswith(b'{"'):  # it is a file of another kind: nothing is cut off
+                    raise ValueError("line 1 is not a JSON object")
                 break
             complete += len(line)
             entry = json.loads(line)
