@@ -117,8 +117,9 @@ def _take(
     from cli.answers.batch_sender import SendLimits
     from cli.exam.arms import offered, resolved
     from cli.exam.requests import AskLimits, questions
-    from cli.exam.taking import GRACE_S, left_of, mark_all, send_labels
+    from cli.exam.taking import GRACE_S, check_programs, left_of, mark_all, send_labels
 
+    check_programs(chosen.items)
     suite = offered(services.router, services.delegation)
     arms = journal.arms or resolved(_listed(options.arms), suite)
     left = left_of(questions(journal.journal_id, arms, chosen.items), journal)

@@ -93,6 +93,18 @@ def _send_all(
     asyncio.run(send(service.url, service.key, requests, limits, finished))
 
 
+def check_programs(items: Sequence[Item]) -> None:
+    """Return if no task asks for a program, or programs can be run here.
+
+    Raises:
+        NotInstalled: There is a program to run, and this system has no sandbox.
+    """
+    from evals.program_checks import ProgramChecker
+
+    if any(item.is_program for item in items):
+        ProgramChecker()
+
+
 def mark_all(questions: Sequence[ExamQuestion], journal: ExamJournal) -> None:
     """Mark the answers that have no mark yet; programs are run in the sandbox.
 
