@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from cli.exam.arms import ArmKind
 from cli.exam.estimate import EstimatedArm, EstimatedTotal
 from cli.exam.journal import ExamJournal
 from cli.exam.requests import AnswerOutcome, ExamQuestion
@@ -26,7 +27,7 @@ def show_tasks(exam: str, tasks: DrawnTasks, per_kind: int) -> None:
     counts = ", ".join(f"{kind} {count}" for kind, count in tasks.counts.items())
     stderr.print(text(f"{exam}: {len(tasks.items)} tasks ({counts})"), soft_wrap=True)
     for kind, count in tasks.short.items():
-        line = f"{kind}: {count} of the {per_kind} tasks asked for; the file has no more"
+        line = f"{kind}: {count} of the {per_kind} tasks asked for; there are no more"
         stderr.print(text(line, "yellow"), soft_wrap=True)
 
 
@@ -67,7 +68,7 @@ def show_results(rows: Sequence[ArmResult], gained: Sequence[ArmGain]) -> None:
         stdout.print(_gains_table(gained))
         if any(not row.gain.decides for row in gained):
             stdout.print("* fewer than 20 questions labelled for both: too few to choose a system by")
-    else:
+    elif any(row.arm.startswith(f"{ArmKind.STRATEGY}:") for row in rows):
         stderr.print(SYSTEM_ONE_MISSING, soft_wrap=True)
 
 

@@ -16,7 +16,7 @@ from cli.exam.requests import (
     label_request,
     request_of,
 )
-from cli.terminal.client import Service
+from cli.terminal.client import Service, Unreachable
 from evals.items import Item
 from evals.scorers.answers import Known, ScoredAnswer, scored
 from kernel.values import value
@@ -24,6 +24,8 @@ from kernel.values import value
 # Time that a reply may take beyond the time limit of its request [s].
 GRACE_S = 10.0
 LABEL_WITHIN_S = 60.0
+# Requests in a row without a reply after which no more are sent [count].
+MOST_UNANSWERED = 20
 # A label's order matters to a profile: delegation gets one after another.
 ONE_AT_A_TIME = 1
 
@@ -90,7 +92,27 @@ def ask(
 def _send_all(
     service: Service, requests: Sequence[BatchRequest], limits: SendLimits, finished: Callable[[BatchResult], None]
 ) -> None:
-    asyncio.run(send(service.url, service.key, requests, limits, finished))
+    """Send requests, and call `finished` with each result.
+
+    Raises:
+        Unreachable: Many requests in a row had no reply; those that are left are not sent.
+    """
+    unanswered = 0
+
+    def counted(done: BatchResult) -> None:
+        nonlocal unanswered
+        finished(done)
+        unanswered = unanswered + 1 if done.status is None else 0
+        if unanswered >= MOST_UNANSWERED:
+            raise Unreachable(
+                f"{unanswered} requests in a row had no reply of the {service.name} at {service.url}: "
+                f"{done.error_message}; the same command continues"
+            )
+
+    try:
+        asyncio.run(send(service.url, service.key, requests, limits, counted))
+    except* Unreachable as group:
+        raise group.exceptions[0] from None
 
 
 def check_programs(items: Sequence[Item]) -> None:

@@ -32,7 +32,7 @@ def journal(tmp_path: Path) -> Iterator[ExamJournal]:
 
 
 def given(journal: ExamJournal, question: ExamQuestion, text: str, outcome: str = "ANSWERED") -> None:
-    names = {"token": question.token, "arm": question.arm.label, "item": question.item.id}
+    names: dict[str, Any] = {"token": question.token, "arm": question.arm.label, "item": question.item.id}
     journal.answered(ExamAnswer(**names, outcome=AnswerOutcome(outcome), text=text, record="r"))
 
 
