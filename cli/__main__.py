@@ -53,6 +53,11 @@ ROWS = {
     "fit-roles": Row(
         "cli.calibration.fit_roles:fit_roles", "Fit the weights of the roles' fitness to feedback.", CALIBRATION
     ),
+    "exam": Row(
+        "cli.exam.exam:exam",
+        "Examine models, agents and strategies on labelled tasks; the suite learns how good each is.",
+        CALIBRATION,
+    ),
     "eval": Row("cli.evaluation.eval:app", "Evaluate the running suite on questions with known answers.", EVALUATION),
     "models": Row("cli.operation.models:app", "Models: list, check.", CONFIGURATION),
     "config": Row("cli.operation.config:app", "Settings and configuration files: show, validate.", CONFIGURATION),

@@ -1,17 +1,15 @@
 """The journal of a batch stores its results on disk: after an interruption no answered request is sent again."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from uuid import uuid4
 
-from chassis.locking import try_lock
 from cli.answers.batch_lines import BatchRequest, BatchResult, result_line
-from cli.terminal.exits import UnusableInput
+from cli.terminal.journal_file import JournalFile, not_a_journal, open_journal_file
 
 
 class BatchJournal:
@@ -22,12 +20,16 @@ class BatchJournal:
         name: Name of the batch, which an interruption does not change.
     """
 
-    def __init__(self, file: IO[bytes], path: Path) -> None:
+    def __init__(self, file: JournalFile) -> None:
         self._file = file
-        self.path = path
+        self.path = file.path
         self.name = ""
         self._answered: dict[str, BatchResult] = {}
-        self._read()
+        for entry in file.entries:
+            self._add(entry)
+        if not self.name:
+            self.name = uuid4().hex
+            file.append({"batch": self.name})
 
     def results(self, batch_requests: Sequence[BatchRequest]) -> dict[str, BatchResult]:
         """Return the results of exactly these requests, by custom_id."""
@@ -37,26 +39,12 @@ class BatchJournal:
     def record(self, answered: BatchResult) -> None:
         """Store a result durably."""
         self._answered[answered.custom_id] = answered
-        self._append(asdict(answered))
+        self._file.append(asdict(answered))
 
     def delete_if_empty(self) -> None:
         """Delete the journal, unless it contains results."""
         if not self._answered:
             self.path.unlink()
-
-    def _read(self) -> None:
-        """Read the lines of an earlier process, without an incomplete last line."""
-        complete = 0
-        for line in self._file:
-            if not line.endswith(b"\n"):
-                break
-            complete += len(line)
-            self._add(json.loads(line))
-        self._file.truncate(complete)
-        self._file.seek(complete)
-        if not self.name:
-            self.name = uuid4().hex
-            self._append({"batch": self.name})
 
     def _add(self, entry: Mapping[str, Any]) -> None:
         if "batch" in entry:
@@ -64,11 +52,6 @@ class BatchJournal:
         else:
             answered = BatchResult(**entry)
             self._answered[answered.custom_id] = answered
-
-    def _append(self, entry: Mapping[str, object]) -> None:
-        self._file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
 
 
 @contextmanager
@@ -79,17 +62,11 @@ def open_journal(out: Path) -> Iterator[BatchJournal]:
         UnusableInput: Another process has it open, it cannot be written, or the file is not a journal.
     """
     path = out.with_name(f"{out.name}.part")
-    try:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
-    except OSError as error:
-        raise UnusableInput(f"{path} cannot be written: {error.strerror}") from error
-    with file:
+    with open_journal_file(path, result=out, kind="a batch") as file:
         try:
-            if not try_lock(file):
-                raise UnusableInput(f"another process works on {out}")
-            opened = BatchJournal(file, path)
-        except (ValueError, TypeError) as error:
-            raise UnusableInput(f"{path} is not a journal of a batch; move it away: {error}") from error
+            opened = BatchJournal(file)
+        except TypeError as error:
+            raise not_a_journal(path, "a batch", error) from error
         yield opened
 
 

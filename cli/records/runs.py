@@ -221,9 +221,21 @@ def _facts(run: Run) -> Table:
         "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
         "cost": cost(run["usage"]),
         "time": f"{run['duration_ms']:.0f} ms",
-        "labels": "; ".join(f"{each['score']:g} {each['note']}".strip() for each in run["feedback"]),
+        "labels": "; ".join(_label(each) for each in run["feedback"]),
     }
     return facts(known)
+
+
+def _label(label: Run) -> str:
+    """Describe a label: the score, how it came about unless it was volunteered, and the remark.
+
+    Example:
+        >>> _label({"score": 1.0, "note": "checked", "origin": "EXAM"}), _label({"score": 0.5, "note": ""})
+        ('1 (exam) checked', '0.5')
+    """
+    origin = label.get("origin") or "VOLUNTEERED"
+    marked = "" if origin == "VOLUNTEERED" else f"({origin.lower()})"
+    return " ".join(part for part in (f"{label['score']:g}", marked, label["note"]) if part)
 
 
 def _run_effects(reply: Mapping[str, Any]) -> str:

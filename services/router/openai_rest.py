@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -44,12 +45,22 @@ class OfferedModels:
 
     async def names(self) -> Sequence[str]:
         """Return the names of all models, aliases among them."""
+        return list(await self.described())
+
+    async def described(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what is known of all models by name: a model with its price, an alias with the model it stands for."""
         snapshot = self._models.latest()
-        listed = [name for model in snapshot.catalogue.models for name in (model.name, *model.aliases)]
+        listed: dict[str, Mapping[str, Any]] = {}
+        for model in snapshot.catalogue.models:
+            price = snapshot.backends[model.name].config.price
+            listed[model.name] = {"kind": "model", "price": None if price is None else asdict(price)}
+            listed |= {alias: {"kind": "alias", "model": model.name} for alias in model.aliases}
         if not snapshot.catalogue.names_closed:
             with suppress(MetacogError):  # a server that is away lists nothing
-                served = await snapshot.default.models()
-                listed += [name for model in served for name in (model.id, *model.aliases) if name not in listed]
+                for served in await snapshot.default.models():
+                    listed.setdefault(served.id, {"kind": "model", "price": None})
+                    for alias in served.aliases:
+                        listed.setdefault(alias, {"kind": "alias", "model": served.id})
         return listed
 
     async def answering(self, name: str) -> Sequence[str]:
@@ -70,17 +81,18 @@ def add_paths(
     began = int(time.time())
 
     async def listed() -> Mapping[str, Mapping[str, Any]]:
-        own = {name: "strategy" for name in chat_completions.MODELS} | dict.fromkeys(aliases, "alias")
-        kinds = own | {name: "model" for name in await offered.names() if name not in own}
+        own: dict[str, Mapping[str, Any]] = {name: {"kind": "strategy"} for name in chat_completions.MODELS}
+        own |= {name: {"kind": "alias", "model": model} for name, model in aliases.items()}
+        known = own | {name: about for name, about in (await offered.described()).items() if name not in own}
         return {
             name: {
                 "id": name,
                 "object": "model",
                 "created": began,
-                "owned_by": "backend" if kind == "model" else "metacog",
-                "metacog": {"kind": kind},
+                "owned_by": "metacog" if name in own else "backend",
+                "metacog": about,
             }
-            for name, kind in kinds.items()
+            for name, about in known.items()
         }
 
     @app.get("/v1/models")

@@ -2,12 +2,25 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from kernel.errors import InvalidArgument
 from kernel.values import value
 
 RIGHT_FROM = 0.5
+
+
+class LabelOrigin(StrEnum):
+    """An origin is how an answer came to be labelled.
+
+    Source:
+        SPEC 5.3: labels count for a promise only where they were drawn at random, in an exam or from served requests.
+    """
+
+    EXAM = "EXAM"
+    SAMPLED = "SAMPLED"
+    VOLUNTEERED = "VOLUNTEERED"
 
 
 @value

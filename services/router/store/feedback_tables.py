@@ -25,6 +25,7 @@ class RunFeedbackRow(RouterTable):
     counts: Mapped[bool] = mapped_column(Boolean)
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     request_digest: Mapped[str] = mapped_column(String(64))
+    origin: Mapped[str] = mapped_column(String(16), server_default="VOLUNTEERED")
     reply: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 

@@ -38,7 +38,7 @@ from services.router.store.tables import RouterTable
 UNIQUE_VIOLATION = "23505"
 # The caller's identifier of the request, also of a run that ended in an error; spelled as its index is.
 CALLER_REQUEST_ID = literal_column("router.runs.document->>'request_id'", String)
-FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "created_at")
+FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "created_at", "origin")
 
 
 class RunRow(RouterTable):

@@ -17,12 +17,13 @@ from chassis.serving.auth import ANYONE, ApiKey
 from configuration.keys import TEACH
 from kernel.errors import Code, FeedbackConflict, MetacogError
 from services.router.compose import RunRecords
+from services.router.core.feedback import LabelOrigin
 from services.router.errors import RunNotFound
 from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.runs import PostgresRuns
-from tests.support.apis import RestApi, RpcApi
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.labels import Delegation, delegated, records_at, run_of, serving_delegation, store_runs
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, Database, free_port, quick_storage, router_at, until
@@ -355,6 +356,64 @@ async def test_feedback_on_an_answer_by_delegation_reaches_its_task(
     assert run["deliberation"]["decision"]["reason"] == "confident"
     assert run["deliberation"]["answer_text"] == ("It is so." if contents else "")
     assert (by_rpc["deliberation"], by_rpc["feedback"][0]["score"]) == (None, 0.25)
+
+
+@pytest.mark.parametrize("transport", ["rest", "rpc"])
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [({}, "VOLUNTEERED"), ({"origin": "EXAM"}, "EXAM"), ({"origin": "SAMPLED"}, "SAMPLED")],
+)
+async def test_a_label_states_how_it_came_about(
+    scripted: ScriptedLLM,
+    database_url: str,
+    engine: AsyncEngine,
+    tmp_path: Path,
+    transport: str,
+    given: dict[str, str],
+    shown: str,
+) -> None:
+    async with router_at(scripted, database_url, tmp_path) as router:
+        api = RestApi(router.rest, ROUTER) if transport == "rest" else RpcApi(router.grpc, ROUTER)
+        run_id = (await api.ask("Answer", question="Is it so?", strategy="system1"))["run"]["run_id"]
+        label: dict[str, Any] = {"feedback_id": new_id(), "run_id": run_id, "correct": True, **given}
+        first = await api.ask("SubmitFeedback", **label)
+        again = await api.ask("SubmitFeedback", **label)
+        [feedback] = (await api.ask("GetRun", run_id=run_id))["run"]["feedback"]
+
+        with pytest.raises(ApiError) as changed:
+            await api.ask("SubmitFeedback", **{**label, "origin": "EXAM" if shown != "EXAM" else "SAMPLED"})
+        [row] = await rows(engine, "feedback", run_of(run_id=run_id))
+
+    assert (first, feedback["origin"], row["origin"]) == (again, shown, shown)
+    assert changed.value.reason == "REQUEST_ID_REUSED"
+
+
+async def test_an_unknown_origin_of_a_label_is_rejected_by_name(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    async with router_at(scripted, database_url, tmp_path) as router:
+        label = {"feedback_id": new_id(), "run_id": "any", "correct": True, "origin": "HEARSAY"}
+        with pytest.raises(ApiError, match="origin") as unknown:
+            await RestApi(router.rest, ROUTER).ask("SubmitFeedback", **label)
+
+    assert unknown.value.reason == "MALFORMED_REQUEST"
+
+
+async def test_a_label_of_a_version_without_origins_is_volunteered(records: RunRecords, engine: AsyncEngine) -> None:
+    run = run_of()
+    await store_runs(records, run)
+    response = await submit(records, run, feedback_id="of-this-version")
+    columns = "key_name, run_id, score, note, teaches, created_at, request_digest, reply"
+    copied = f"SELECT 'of-an-earlier-one', false, {columns} FROM router.feedback WHERE run_id = :run_id"
+    async with engine.begin() as connection:
+        inserting = text(f"INSERT INTO router.feedback (feedback_id, counts, {columns}) {copied}")
+        await connection.execute(inserting, {"run_id": run.run_id})
+
+    repeated = await submit(records, run, feedback_id="of-an-earlier-one")
+
+    assert repeated == response
+    labels = (await records.get_run(run.run_id)).feedback
+    assert [label.origin for label in labels] == [LabelOrigin.VOLUNTEERED] * 2
 
 
 async def _has_learned(delegation: Delegation, task: str) -> bool:

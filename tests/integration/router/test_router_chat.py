@@ -10,6 +10,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
+from kernel.prices import Price
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
 from tests.support.models.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM, Shape, Stall
 from tests.support.stack import TROUBLED, At, cast, router_at, stage_of
@@ -317,6 +318,22 @@ async def test_the_models_are_listed(suite: Suite) -> None:
     own = ["metacog", *(f"metacog/{name}" for name in strategies), *(f"metacog-{name}" for name in strategies)]
     assert listed == [*own, "gpt-4o-mini", "scripted"]
     assert one.id == "metacog/dialectic"
+
+
+async def test_a_listed_model_has_its_price_or_none_where_it_is_unknown(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    with ScriptedLLM(model="free") as other:
+        prices = {"scripted": Price(prompt=1.0, completion=2.0)}
+        models = {"free": other}
+        async with gateway(
+            scripted, database_url, tmp_path, prices=prices, models=models, aliases={"mine": "scripted"}
+        ) as suite:
+            about = {each.id: (each.model_extra or {})["metacog"] async for each in suite.client.models.list()}
+
+    assert about["scripted"] == {"kind": "model", "price": {"prompt": 1.0, "completion": 2.0}}
+    assert about["free"] == {"kind": "model", "price": None}
+    assert (about["mine"], about["metacog/vote"]) == ({"kind": "alias", "model": "scripted"}, {"kind": "strategy"})
 
 
 async def test_an_answer_without_text_is_an_abstention_and_reports_it(suite: Suite, scripted: ScriptedLLM) -> None:

@@ -5,6 +5,7 @@ isort:skip_file
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -15,6 +16,36 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _LabelOrigin:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LabelOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LabelOrigin.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LABEL_ORIGIN_UNSPECIFIED: _LabelOrigin.ValueType  # 0
+    """Not stated; read as `VOLUNTEERED`."""
+    LABEL_ORIGIN_EXAM: _LabelOrigin.ValueType  # 1
+    """The question was drawn at random from questions with known answers, as `metacog exam` does."""
+    LABEL_ORIGIN_SAMPLED: _LabelOrigin.ValueType  # 2
+    """The request was drawn at random from those served, to be labelled."""
+    LABEL_ORIGIN_VOLUNTEERED: _LabelOrigin.ValueType  # 3
+    """Somebody labelled it unasked, such as a user."""
+
+class LabelOrigin(_LabelOrigin, metaclass=_LabelOriginEnumTypeWrapper):
+    """How an answer came to be labelled. What is promised of answers (SPEC 5.3) counts labels of answers that were drawn at
+    random only.
+    """
+
+LABEL_ORIGIN_UNSPECIFIED: LabelOrigin.ValueType  # 0
+"""Not stated; read as `VOLUNTEERED`."""
+LABEL_ORIGIN_EXAM: LabelOrigin.ValueType  # 1
+"""The question was drawn at random from questions with known answers, as `metacog exam` does."""
+LABEL_ORIGIN_SAMPLED: LabelOrigin.ValueType  # 2
+"""The request was drawn at random from those served, to be labelled."""
+LABEL_ORIGIN_VOLUNTEERED: LabelOrigin.ValueType  # 3
+"""Somebody labelled it unasked, such as a user."""
+Global___LabelOrigin: _TypeAlias = LabelOrigin  # noqa: Y015
 
 @_typing.final
 class SubmitFeedbackRequest(_message.Message):
@@ -27,6 +58,7 @@ class SubmitFeedbackRequest(_message.Message):
     CORRECT_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
     feedback_id: _builtins.str
     """Identifies the feedback, as a `request_id`: repeating it repeats the answer and counts once. Required."""
     run_id: _builtins.str
@@ -37,6 +69,8 @@ class SubmitFeedbackRequest(_message.Message):
     """How right it was [0..1]; from 0.5 on it counts as right where only right or wrong can be learned."""
     note: _builtins.str
     """A remark, stored with the run."""
+    origin: Global___LabelOrigin.ValueType
+    """How the answer came to be labelled; left out: `VOLUNTEERED`."""
     def __init__(
         self,
         *,
@@ -45,10 +79,11 @@ class SubmitFeedbackRequest(_message.Message):
         correct: _builtins.bool = ...,
         score: _builtins.float = ...,
         note: _builtins.str = ...,
+        origin: Global___LabelOrigin.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "label", b"label", "score", b"score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "feedback_id", b"feedback_id", "label", b"label", "note", b"note", "run_id", b"run_id", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "feedback_id", b"feedback_id", "label", b"label", "note", b"note", "origin", b"origin", "run_id", b"run_id", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_label: _TypeAlias = _typing.Literal["correct", "score"]  # noqa: Y015
     _WhichOneofArgType_label: _TypeAlias = _typing.Literal["label", b"label"]  # noqa: Y015

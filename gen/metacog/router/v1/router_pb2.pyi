@@ -18,6 +18,7 @@ from metacog.common.v1 import msv_pb2 as _msv_pb2
 from metacog.common.v1 import stage_pb2 as _stage_pb2
 from metacog.common.v1 import turn_pb2 as _turn_pb2
 from metacog.delegation.v1 import tasks_pb2 as _tasks_pb2
+from metacog.router.v1 import feedback_pb2 as _feedback_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1186,6 +1187,7 @@ class RunFeedback(_message.Message):
     KEY_NAME_FIELD_NUMBER: _builtins.int
     TEACHES_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
     feedback_id: _builtins.str
     """Identifies the feedback."""
     score: _builtins.float
@@ -1196,6 +1198,8 @@ class RunFeedback(_message.Message):
     """Name of the API key it came in with; empty without authentication."""
     teaches: _builtins.bool
     """Whether anything may be learned from it."""
+    origin: _feedback_pb2.LabelOrigin.ValueType
+    """How the answer came to be labelled."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it came in."""
@@ -1209,10 +1213,11 @@ class RunFeedback(_message.Message):
         key_name: _builtins.str = ...,
         teaches: _builtins.bool = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
+        origin: _feedback_pb2.LabelOrigin.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "feedback_id", b"feedback_id", "key_name", b"key_name", "note", b"note", "score", b"score", "teaches", b"teaches"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "feedback_id", b"feedback_id", "key_name", b"key_name", "note", b"note", "origin", b"origin", "score", b"score", "teaches", b"teaches"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,7 +13,7 @@ from chassis.serving.auth import ApiKey
 from configuration.keys import TEACH
 from kernel.outcomes import Outcome
 from kernel.values import value
-from services.router.core.feedback import FeedbackUse, Learnable, score_of, task_ids, use_of_feedback
+from services.router.core.feedback import FeedbackUse, LabelOrigin, Learnable, score_of, task_ids, use_of_feedback
 from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
@@ -33,6 +33,7 @@ class SubmitFeedbackRequest:
     correct: bool | None = None
     score: float | None = None
     note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
+    origin: LabelOrigin = LabelOrigin.VOLUNTEERED
 
 
 @value
@@ -60,6 +61,7 @@ class FeedbackLabel:
         teaches: Whether its key may teach.
         created_at: Time at which it was received.
         request_digest: Digest of the request, by which a repetition is recognized [sha256].
+        origin: How the answer came to be labelled.
     """
 
     feedback_id: str
@@ -70,6 +72,7 @@ class FeedbackLabel:
     teaches: bool
     created_at: datetime
     request_digest: str
+    origin: LabelOrigin = LabelOrigin.VOLUNTEERED
 
 
 @value
@@ -165,7 +168,7 @@ async def submit_feedback(
         DatabaseUnavailable: When the database is away; then nothing was stored.
     """
     score = score_of(correct=request.correct, score=request.score)
-    digest = sha256(dumps([request.run_id, score, request.note])).hexdigest()
+    digest = _digest(request, score)
     earlier = await context.store.earlier(key.name, request.feedback_id, digest)
     if earlier is not None:
         return earlier
@@ -179,11 +182,18 @@ async def submit_feedback(
         teaches=key.may(TEACH),
         created_at=context.now(),
         request_digest=digest,
+        origin=request.origin,
     )
     reply = await context.store.keep(label, lambda counts: effects(label, run, context.receivers, counts=counts))
     context.wake()
     context.on_feedback()
     return reply
+
+
+def _digest(request: SubmitFeedbackRequest, score: float) -> str:
+    """Return the digest of a request; without an origin that of earlier versions, so that they recognize each other."""
+    origin = [] if request.origin is LabelOrigin.VOLUNTEERED else [request.origin]
+    return sha256(dumps([request.run_id, score, request.note, *origin])).hexdigest()
 
 
 def effects(label: FeedbackLabel, run: Run, receivers: frozenset[str], *, counts: bool) -> FeedbackEffects:

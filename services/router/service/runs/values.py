@@ -13,6 +13,7 @@ from kernel.outcomes import Outcome
 from kernel.values import value
 from kernel.votes.plans import EscalationReason
 from kernel.votes.states import ProbabilityState
+from services.router.core.feedback import LabelOrigin
 from services.router.service.assessment.values import RouteResponse
 
 
@@ -52,6 +53,7 @@ class RunFeedback:
     key_name: str
     teaches: bool
     created_at: datetime
+    origin: LabelOrigin = LabelOrigin.VOLUNTEERED
 
 
 @value
