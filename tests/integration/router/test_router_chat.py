@@ -314,7 +314,7 @@ async def test_the_models_are_listed(suite: Suite) -> None:
     listed = [model.id async for model in suite.client.models.list()]
     one = await suite.client.models.retrieve("metacog/dialectic")
 
-    strategies = ["system1", "vote", "dialectic", "arbiter", "delegation"]
+    strategies = ["system1", "vote", "cascade", "dialectic", "arbiter", "delegation"]
     own = ["metacog", *(f"metacog/{name}" for name in strategies), *(f"metacog-{name}" for name in strategies)]
     assert listed == [*own, "gpt-4o-mini", "scripted"]
     assert one.id == "metacog/dialectic"
