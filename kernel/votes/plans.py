@@ -42,7 +42,7 @@ class PlannedSource:
     Attributes:
         agent: The agent; empty: `model`.
         model: The model.
-        mode: How it comes to its answer; None: with its reasoning, of the default model its direct answer.
+        mode: How it comes to its answer; None: with its reasoning.
     """
 
     agent: str = ""

@@ -455,7 +455,7 @@ def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[
             "answer_type": answer_type,
             "draft": {"text": draft.text, "model": draft.model} if draft is not None else None,
             "ask_draft": draft is None and vote.has_draft,
-            "sources": options.sources,
+            "sources": vote.sources(has_draft=draft is not None),
             "keep_order": vote.keep_order,
             "competences": [_source(one) for one in competences],
             "agree": options.agree or default_agree(task.route.msv),

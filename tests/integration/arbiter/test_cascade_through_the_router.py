@@ -20,6 +20,7 @@ from tests.support.stack import CALM, ROUTER, TROUBLED, RunningRouter, router_at
 
 QUESTION = "What is 2 + 2?"
 REQUEST = {"question": QUESTION, "strategy": "cascade", "seed": 5}
+FOUR = sample_text("4")
 PRICES = {
     "scripted": Price(prompt=1, completion=1),
     "other": Price(prompt=2, completion=2),
@@ -77,6 +78,12 @@ class Routers:
         self._folder = folder
         self._stack = stack
 
+    def written(self, table: str) -> Path:
+        """A policy table in a file."""
+        path = self._folder / "policy.yaml"
+        path.write_text(table)
+        return path
+
     async def start(self, **options: Any) -> RunningRouter:  # noqa: ANN401
         """Start a router with these settings."""
         others = {"other": self._models.other, "strong": self._models.strong}
@@ -121,7 +128,7 @@ async def test_small_models_that_agree_answer_without_the_stronger_one(api: Api,
 
     run = (await api.ask("Answer", **REQUEST))["run"]
 
-    assert (run["strategy"], run["answer"], run["degraded"]) == ("cascade", "It is 4.", False)
+    assert (run["strategy"], run["answer"], run["degraded"]) == ("cascade", FOUR, False)
     assert models.calls == (1, 1, 0)
     assert run["escalation"] == {"model": "strong", "reason": None, "answered": False, "error": ""}
     assert (run["confidence_source"], run["confidence_state"]) == ("votes", "PRIOR")
@@ -135,7 +142,7 @@ async def test_the_stronger_model_answers_where_they_do_not_agree(api: Api, mode
     assert (run["answer"], run["model"], run["degraded"]) == ("It is 6.", "strong", False)
     assert models.calls == (1, 1, 1)
     assert run["escalation"] == {"model": "strong", "reason": "UNDECIDED", "answered": True, "error": ""}
-    assert sorted(run["usage"]["stages"]) == ["escalation", "system1", "vote"]
+    assert sorted(run["usage"]["stages"]) == ["escalation", "vote"]
     # The votes say nothing of how probably another model's answer is right.
     assert (run["confidence"], run["confidence_state"]) == (None, None)
 
@@ -154,7 +161,7 @@ async def test_the_stronger_models_text_alone_is_streamed(api: Api, models: Mode
     events = await api.events("Answer", **REQUEST)
 
     assert "".join(data["text"] for name, data in events if name == "answer_token") == "It is 6."
-    assert [data["source_model"] for name, data in events if name == "vote_cast"] == ["", "other"]
+    assert [data["source_model"] for name, data in events if name == "vote_cast"] == ["scripted", "other"]
 
 
 async def test_answers_that_cannot_be_compared_go_to_the_stronger_model_at_once(api: Api, models: Models) -> None:
@@ -172,7 +179,7 @@ async def test_a_stronger_model_that_fails_leaves_the_answer_of_the_votes(api: A
 
     run = (await api.ask("Answer", **REQUEST))["run"]
 
-    assert (run["answer"], run["degraded"], run["escalation"]["answered"]) == ("It is 4.", True, False)
+    assert (run["answer"], run["degraded"], run["escalation"]["answered"]) == (FOUR, True, False)
     assert run["escalation"]["error"]
     assert run["degraded_reasons"] == [f"NOT_ESCALATED: strong: {run['escalation']['error']}"]
 
@@ -197,6 +204,23 @@ async def test_without_an_arbiter_the_default_model_answers_and_the_stronger_one
 
     assert (run["strategy"], run["answer"], run["degraded"]) == ("system1", "It is 4.", True)
     assert models.calls == (1, 0, 0)
+
+
+async def test_the_default_models_direct_answer_votes_where_it_is_asked_for_or_exists_already(
+    routers: Routers, models: Models
+) -> None:
+    models.say("4", "5", "6")
+    table = "rows: [{name: all, always: true, strategy: cascade}]"
+    rules = RoutingRules(config=RoutingConfig(), policy=read_policy(routers.written(table)))
+    api = RestApi((await routers.start(routing=rules, assessor="draft")).rest, ROUTER)
+    sources = [{"model": "scripted", "mode": "DRAFT"}, {"model": "other"}]
+
+    named = (await api.ask("Answer", **REQUEST, vote={"sources": sources}))["run"]
+    routed = (await api.ask("Answer", question=QUESTION))["run"]
+
+    for run in (named, routed):
+        cast = [(vote["mode"], vote["answer"]) for vote in run["deliberation"]["votes"]]
+        assert cast == [("DRAFT", "4"), ("REASONED", "5")]
 
 
 async def test_a_request_names_who_votes_and_who_answers_then(api: Api, models: Models) -> None:
@@ -259,7 +283,7 @@ async def test_the_cost_of_a_cascade_stays_inside_its_limit(api: Api, models: Mo
 
     assert run["usage"]["cost"] <= 0.01  # a prompt of some hundred bytes may cost .03 on the stronger model
     assert models.calls == (1, 1, 0)
-    assert (run["answer"], run["escalation"]["answered"]) == ("It is 4.", False)
+    assert (run["answer"], run["escalation"]["answered"]) == (FOUR, False)
     assert run["escalation"]["error"].startswith("BUDGET_EXHAUSTED")
 
 

@@ -666,8 +666,8 @@ class VoteOptions(_message.Message):
     """Model of the catalogue that answers where the votes decide nothing; empty: none, but in a cascade the configured one."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[_vote_pb2.VoteSource]:
-        """Who votes beside the draft; empty: the arbiter's default. In a cascade these alone vote, in this order; the draft is
-        the vote of the default model where it is named without a mode.
+        """Who votes beside the draft; empty: the arbiter's default. In a cascade these alone vote, in this order; a draft that
+        exists already is the vote of the default model where it is named without a mode.
         """
 
     def __init__(

@@ -28,14 +28,21 @@ class PlannedVote:
     """A planned vote is a vote with everything decided that the arbiter does not decide itself.
 
     Attributes:
-        options: How votes are asked for; its sources are those beside the draft.
-        has_draft: Whether the direct answer of the default model votes, first.
+        options: How votes are asked for; its sources are all but the draft.
+        has_draft: Whether the direct answer of the default model is asked for, and votes first; one that exists already
+            votes in any case.
         keep_order: Whether the sources are asked in their order, whatever competences are recorded.
+        beside_draft: The sources where a draft exists already; None: the same.
     """
 
     options: VoteOptions = NO_OPTIONS
     has_draft: bool = True
     keep_order: bool = False
+    beside_draft: Sequence[VoteOptionsSource] | None = None
+
+    def sources(self, *, has_draft: bool) -> Sequence[VoteOptionsSource]:
+        """Return who votes beside the draft, or without one."""
+        return self.beside_draft if has_draft and self.beside_draft is not None else self.options.sources
 
     @property
     def asks_ahead(self) -> bool:
@@ -81,9 +88,12 @@ class VotePlans:
             [PricedModel(name=model.name, price=model.tariff) for model in models], plan.completed(self._cascade)
         )
         filled = self._filled(options, plan)
-        beside = [source for source in filled.sources if not self._is_draft(source)]
+        asked = [source for source in filled.sources if source.mode is not VoteMode.DRAFT]
         return PlannedVote(
-            options=replace(filled, sources=beside), has_draft=len(beside) < len(filled.sources), keep_order=True
+            options=replace(filled, sources=asked),
+            has_draft=len(asked) < len(filled.sources),
+            keep_order=True,
+            beside_draft=[source for source in asked if not self._is_default(source)],
         )
 
     def models_of(self, named: Strategy | None, request: AnswerRequest) -> Sequence[str]:
@@ -133,9 +143,9 @@ class VotePlans:
                 except ModelNotFound as error:
                     raise ConfigurationInvalid(f"{place}: {error.message}", problem=error.message) from error
 
-    def _is_draft(self, source: VoteOptionsSource) -> bool:
-        """Return whether the vote of this source is the draft: the default model's direct answer."""
-        if source.agent or source.mode not in (None, VoteMode.DRAFT):
+    def _is_default(self, source: VoteOptionsSource) -> bool:
+        """Return whether a draft that exists is the vote of this source: the default model's, in no stated mode."""
+        if source.agent or source.mode is not None:
             return False
         catalogue = self._models.current().catalogue
         return not source.model or catalogue.named(source.model) is catalogue.default
