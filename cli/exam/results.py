@@ -25,10 +25,10 @@ class ArmResult:
         arm: Label of the arm.
         kind: The kind; `all` for all of them.
         asked: Questions [count].
-        right: Right answers, of those that could be judged.
+        right: Right answers, of the right and the wrong ones.
         abstained: Questions without an answer, by decision [count].
         failed: Questions whose request failed [count].
-        undecided: Answers that no rule can judge [count].
+        undecided: Answers that no rule can compare [count].
     """
 
     arm: str
@@ -147,7 +147,7 @@ def result_document(row: ArmResult) -> Mapping[str, Any]:
         "arm": row.arm,
         "kind": row.kind,
         "asked": row.asked,
-        "judged": row.right.of,
+        "marked": row.right.of,
         "right": row.right.count,
         "share_right": row.right.value,
         "low": row.right.interval.low if row.right.of else None,

@@ -157,7 +157,7 @@ def known_answer(item: Item) -> Known:
 
 
 def _mark(question: ExamQuestion, found: ScoredAnswer) -> Mark:
-    """Return a mark: an answer that cannot be read is wrong, and one that no rule can judge has no mark."""
+    """Return a mark: an answer that cannot be read is wrong, and one that no rule can compare is neither."""
     return Mark(token=question.token, right=found.right if found.decided else None, answer=found.answer)
 
 
@@ -193,7 +193,7 @@ class UnsentLabel:
 def send_labels(
     questions: Sequence[ExamQuestion], journal: ExamJournal, services: Services, sent: SendLimits, exam: str
 ) -> Sequence[UnsentLabel]:
-    """Send the labels that no service has accepted yet; only answers that could be judged have one.
+    """Send the labels that no service has accepted yet; only right and wrong answers have one.
 
     A label is named after its question, so that sending it twice changes nothing.
     """
@@ -215,8 +215,8 @@ def send_labels(
 def _has_label(question: ExamQuestion, journal: ExamJournal) -> bool:
     """Return whether a label is to be sent for a question."""
     mark, answer = journal.marks.get(question.token), journal.answers.get(question.token)
-    is_judged = mark is not None and mark.right is not None
-    return is_judged and answer is not None and bool(answer.record) and question.token not in journal.sent
+    is_marked = mark is not None and mark.right is not None
+    return is_marked and answer is not None and bool(answer.record) and question.token not in journal.sent
 
 
 def _accepted(

@@ -148,6 +148,9 @@ def feedback(  # noqa: PLR0913 - each is an option of the command
     score: Annotated[float | None, typer.Option(min=0, max=1, help="How right it was, 0 to 1; for runs only.")] = None,
     note: Annotated[str, typer.Option(help="A remark, stored with the run.")] = "",
     feedback_id: Annotated[str, typer.Option(help="Repeated feedback with it counts once; default: a new one.")] = "",
+    origin: Annotated[
+        str, typer.Option(help="How it came to be labelled: EXAM, SAMPLED or VOLUNTEERED (the default); for runs only.")
+    ] = "",
     task: Annotated[bool, typer.Option("--task", help="The identifier is that of a delegated task.")] = False,
     router: RouterUrl = "",
     delegation: DelegationUrl = "",
@@ -157,7 +160,9 @@ def feedback(  # noqa: PLR0913 - each is an option of the command
     """Report whether the answer of a run, or of a delegated task, was right; the suite learns from it."""
     if (correct is None) == (score is None) or (task and correct is None):
         raise typer.BadParameter("give either --correct, --wrong or (for runs) --score", param_hint="--correct")
-    label = {"correct": correct} if score is None else {"score": score}
+    if task and origin:
+        raise typer.BadParameter("the label of a task has no origin", param_hint="--origin")
+    label = {**({"correct": correct} if score is None else {"score": score}), **given(origin=origin)}
     name = feedback_id or str(uuid.uuid4())
     body = {"feedback_id": name, "task_id" if task else "run_id": run_id, "note": note, **label}
     service = Service("delegation", delegation, key=key) if task else Service("router", router, key=key)

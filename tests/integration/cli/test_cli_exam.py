@@ -150,7 +150,7 @@ async def test_all_models_answer_and_their_runs_are_labelled_as_an_exam(
         labels = await labels_of(router, answers)
     reported = json.loads(done.stdout)
     assert (done.returncode, reported["tasks"], reported["too_few"]) == (OK, {MATH: 4}, {MATH: 4})
-    shares = {row["arm"]: (row["right"], row["judged"], row["share_right"]) for row in reported["results"]}
+    shares = {row["arm"]: (row["right"], row["marked"], row["share_right"]) for row in reported["results"]}
     assert shares == {"model:scripted": (2, 4, 0.5), "model:strong": (4, 4, 1.0)}
     assert [row["low"] for row in reported["results"]] == pytest.approx([0.150, 0.510], abs=0.001)  # Wilson's
     assert sorted(asked(scripted)) == [f"What is {number} + 0" for number in range(1, 5)]
@@ -258,7 +258,7 @@ async def test_a_model_that_fails_is_listed_and_asked_again_alone(
     assert [each["arm"] for each in failed] == ["model:strong"] * 2
     assert "out of order" in failed[0]["error"]
     [row] = [row for row in json.loads(first.stdout)["results"] if row["arm"] == "model:strong"]
-    assert (row["asked"], row["judged"], row["failed"], row["share_right"]) == (3, 1, 2, 1.0)
+    assert (row["asked"], row["marked"], row["failed"], row["share_right"]) == (3, 1, 2, 1.0)
     assert (before, len(scripted.bodies), len(strong.bodies)) == (3, 3, 5)
     assert [len(each) for each in labels.values()] == [1] * 6
 
@@ -275,7 +275,7 @@ async def test_an_answer_without_text_is_an_abstention_and_has_no_label(
 
     [row] = json.loads(done.stdout)["results"]
     assert done.returncode == OK
-    assert (row["asked"], row["judged"], row["abstained"], row["share_right"], row["low"]) == (2, 0, 2, None, None)
+    assert (row["asked"], row["marked"], row["abstained"], row["share_right"], row["low"]) == (2, 0, 2, None, None)
     assert list(labels.values()) == [[], []]
 
 

@@ -53,7 +53,9 @@ async def answered(router: RunningRouter, **ask: Any) -> str:  # noqa: ANN401
 async def test_feedback_is_stored_and_shown_with_its_run(router: RunningRouter) -> None:
     run_id = await answered(router)
 
-    given = await metacog("feedback", run_id, "--score", "0.7", "--note", "nearly", "--router", router.rest)
+    given = await metacog(
+        "feedback", run_id, "--score", "0.7", "--note", "nearly", "--origin", "SAMPLED", "--router", router.rest
+    )
     again = await metacog("feedback", run_id, "--wrong", "--router", router.rest)
     listed = await metacog("runs", "list", "--judged", "--limit", "1", "--router", router.rest)
     shown = await metacog("runs", "show", run_id, "--router", router.rest)
@@ -62,7 +64,7 @@ async def test_feedback_is_stored_and_shown_with_its_run(router: RunningRouter) 
     assert "stored; used by:" in given.stdout
     assert (again.returncode, "FEEDBACK_CONFLICT" in again.stderr) == (1, True)
     assert run_id in listed.stdout
-    assert "0.7 nearly" in shown.stdout
+    assert "0.7 (sampled) nearly" in shown.stdout
     assert "user: Is it so?" in shown.stdout
     assert "answer: It is [bold]so[/bold]\N{REPLACEMENT CHARACTER}[31m!" in shown.stdout
 

@@ -134,6 +134,7 @@ def test_a_question_is_sent_with_the_given_options_only(metacog: Metacog, servic
         (("assign", "--agent", "a*x:CE=1"), "'a*x:CE=1' is not an agent"),
         (("assign", "--agent", "a:CE=1", "--pin", "BOSS=a"), "is not ROLE=ID"),
         (("profiles", "reset"), "give --agent, --dimension or --all"),
+        (("feedback", "x", "--task", "--correct", "--origin", "EXAM"), "the label of a task has no origin"),
         (("feedback", "x", "--task", "--score", "1"), "give either --correct"),
         (("up", "--backend", "vllm", "--inference-url", "http://x/v1"), "give one of them"),
         (("up", "--backend", "vllm"), "vLLM has no default model"),

@@ -30,7 +30,7 @@ class _LabelOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LabelOrig
     LABEL_ORIGIN_SAMPLED: _LabelOrigin.ValueType  # 2
     """The request was drawn at random from those served, to be labelled."""
     LABEL_ORIGIN_VOLUNTEERED: _LabelOrigin.ValueType  # 3
-    """Somebody labelled it unasked, such as a user."""
+    """It was labelled without a draw, e.g. by a user who chose it."""
 
 class LabelOrigin(_LabelOrigin, metaclass=_LabelOriginEnumTypeWrapper):
     """How an answer came to be labelled. What is promised of answers (SPEC 5.3) counts labels of answers that were drawn at
@@ -44,7 +44,7 @@ LABEL_ORIGIN_EXAM: LabelOrigin.ValueType  # 1
 LABEL_ORIGIN_SAMPLED: LabelOrigin.ValueType  # 2
 """The request was drawn at random from those served, to be labelled."""
 LABEL_ORIGIN_VOLUNTEERED: LabelOrigin.ValueType  # 3
-"""Somebody labelled it unasked, such as a user."""
+"""It was labelled without a draw, e.g. by a user who chose it."""
 Global___LabelOrigin: _TypeAlias = LabelOrigin  # noqa: Y015
 
 @_typing.final

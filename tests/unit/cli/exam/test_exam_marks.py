@@ -66,7 +66,7 @@ def given(journal: ExamJournal, question: ExamQuestion, text: str, outcome: str 
         ),
     ],
 )
-def test_an_answer_is_right_wrong_or_cannot_be_judged(
+def test_an_answer_is_right_wrong_or_cannot_be_compared(
     journal: ExamJournal, asked: Item, text: str, right: bool | None
 ) -> None:
     own = questions(journal.journal_id, [ONE], [asked])
@@ -87,7 +87,7 @@ def test_a_mark_is_made_once(journal: ExamJournal) -> None:
     assert journal.marks[own[0].token].answer == "by hand"
 
 
-def test_a_share_is_of_the_judged_answers_and_the_rest_is_counted_apart(journal: ExamJournal) -> None:
+def test_a_share_is_of_the_compared_answers_and_the_rest_is_counted_apart(journal: ExamJournal) -> None:
     own = questions(journal.journal_id, [ONE], [item(name) for name in "abcdef"])
     for question, text in zip(own, ["4", "4", "5"], strict=False):
         given(journal, question, f"Final Answer: {text}")
