@@ -153,6 +153,7 @@ async def test_the_stronger_model_answers_where_no_vote_is_valid(api: Api, model
     run = (await api.ask("Answer", **REQUEST, answer_type="NUMBER"))["run"]
 
     assert (run["answer"], run["escalation"]["reason"]) == ("It is 6.", "ABSTAINED")
+    assert (run["outcome"], run["degraded"], run["degraded_reasons"]) == ("ANSWERED", False, [])
 
 
 async def test_the_stronger_models_text_alone_is_streamed(api: Api, models: Models) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from chassis.log import logger
 from inference import Spend
 from kernel.errors import MetacogError
-from kernel.outcomes import Outcome
+from kernel.outcomes import NO_VALID_ANSWER, Outcome
 from kernel.votes.plans import EscalationReason, escalation_reason
 from kernel.votes.probability import ProbabilityModel, VoteEvidence
 from kernel.votes.votes import VoteOutcome
@@ -152,7 +152,7 @@ def _result_of(answer: DraftAnswer, escalation: Escalation, voted: StrategyResul
         model=answer.model,
         finish_reason=answer.finish_reason,
         deliberation=voted.deliberation,
-        degraded_reasons=voted.degraded_reasons,
+        degraded_reasons=[reason for reason in voted.degraded_reasons if reason != NO_VALID_ANSWER],
         budget_exhausted=answer.cut,
         escalation=replace(escalation, answered=True),
     )
