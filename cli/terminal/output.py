@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 UNKNOWN = "unknown"
@@ -94,8 +94,10 @@ def snippet(content: str, limit: int = SNIPPET) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """Return a table of untrusted texts."""
-    return _filled(Table(*columns, box=None, pad_edge=False, header_style="bold"), rows)
+    """Return a table of untrusted texts; the names in its first column are folded where they are too long, never cut."""
+    first, *others = columns
+    headings = [Column(first, overflow="fold"), *others]
+    return _filled(Table(*headings, box=None, pad_edge=False, header_style="bold"), rows)
 
 
 def plain_table(rows: Sequence[Sequence[str | Text]]) -> Table:
