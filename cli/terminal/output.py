@@ -94,9 +94,9 @@ def snippet(content: str, limit: int = SNIPPET) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """Return a table of untrusted texts; the names in its first column are folded where they are too long, never cut."""
+    """Return a table of untrusted texts; names in its first column are folded where they are too long, never cut."""
     first, *others = columns
-    headings = [Column(first, overflow="fold"), *others]
+    headings: list[Column | str] = [Column(first, overflow="fold"), *others]
     return _filled(Table(*headings, box=None, pad_edge=False, header_style="bold"), rows)
 
 
