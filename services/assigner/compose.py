@@ -107,7 +107,10 @@ def _defaults(settings: Settings, parts: Parts) -> DialecticDefaults:
         stage_max_tokens=settings.stage_max_tokens,
         input_max_tokens=settings.input_max_tokens,
         policy=AssignmentPolicy(
-            weights=parts.weights, exploration_share=settings.exploration_share, chance=parts.chance
+            weights=parts.weights,
+            exploration_share=settings.exploration_share,
+            keep_apart=settings.keep_apart,
+            chance=parts.chance,
         ),
         important=settings.note_importance,
         familiar=settings.note_experience,

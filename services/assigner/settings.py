@@ -25,6 +25,9 @@ class Settings(ApiSettings):
     exploration_share: float = Field(
         0.0, ge=0, le=1, description="Share of deliberations whose roles chance gives, so that weights can be learned"
     )
+    keep_apart: bool = Field(
+        False, description="Whether critic and evaluator, and chain and generalist, are different agents if they can"
+    )
     note_importance: float = Field(
         NOTE_IMPORTANCE, ge=0, le=1, description="Importance from which the generalist writes a note"
     )

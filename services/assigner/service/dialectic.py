@@ -113,6 +113,7 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         kind=request.assignment_kind,
         fixed=request.fixed_assignment,
         seed=_assignment_seed(request.assignment_seed, request.seed),
+        keep_apart=request.keep_apart,
     )
     return stream_of(lambda emit: DialecticRun(request, question, agents, role_assigner, context, emit).run())
 

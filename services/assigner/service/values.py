@@ -32,6 +32,14 @@ class ForbiddenPair:
 
 
 @value
+class RolePair:
+    """These are two roles that different agents should hold."""
+
+    first: Role
+    second: Role
+
+
+@value
 class AssignRequest:
     """This request asks for the best assignment of roles, from states or from given fitness."""
 
@@ -41,6 +49,7 @@ class AssignRequest:
     pins: Mapping[Role, str] = field(default_factory=dict)
     forbidden: Sequence[ForbiddenPair] = ()
     brief: bool = False
+    keep_apart: bool = False
 
 
 @value
@@ -73,6 +82,9 @@ class AssignResponse:
     partial: Sequence[PartialFitness]
     weights: Mapping[Role, Mapping[str, float]]
     weights_version: str = ""
+    tie: bool = False
+    kept_apart: Sequence[RolePair] = ()
+    released: Sequence[RolePair] = ()
 
 
 class AssignmentKind(StrEnum):
@@ -103,6 +115,7 @@ class DeliberateRequest:
     measure_stages: bool = True
     run_id: str = ""
     draft: str = ""
+    keep_apart: bool | None = None
 
 
 @value

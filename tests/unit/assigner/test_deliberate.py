@@ -360,6 +360,22 @@ async def test_agents_without_a_capacity_fill_the_roles(stated: tuple[int | None
     assert result.roles.capacities == dict(zip(AGENTS, roles, strict=False))
 
 
+@pytest.mark.parametrize(
+    ("configured", "requested", "apart"), [(True, None, True), (True, False, False), (False, True, True)]
+)
+async def test_the_request_and_else_the_configuration_keeps_roles_apart(
+    configured: bool, requested: bool | None, apart: bool
+) -> None:
+    agents = [AgentConfig(id=name, capacity=5) for name in AGENTS[:3]]
+    sure = FakeModelClients(sure={"ada": 90.0})
+
+    done = await finished(request_for(keep_apart=requested), sure, agents, keep_apart=configured)
+
+    roles = done.roles.assignment
+    assert bool(done.roles.optimum.kept_apart) == apart
+    assert (roles[Role.GENERALIST] not in [roles[role] for role in ROLES[:4]]) == apart
+
+
 async def test_roles_that_cannot_be_assigned_are_an_error_before_anything_is_spent() -> None:
     stages: list[str] = []
 
