@@ -32,7 +32,7 @@ async def matched(scenario: Scenario, api: str, question: str, **more: Any) -> d
 
 async def answered(scenario: Scenario, agent: str, question: str, *, right: bool = True) -> str:
     """Let an agent answer a question, with a label; return the task."""
-    scenario.script({agent: "Final Answer: 40"}, **{agent: 95})
+    scenario.script({agent: "Final Answer: 40"}, **{agent: 95})  # type: ignore[arg-type]
     expected = RIGHT if right else {**RIGHT, "answer": "41"}
     task = await scenario.process("rest", question=question, first_agent=agent, expected=expected)
     assert (task["executor"], task["label"]["correct"]) == (agent, right)
