@@ -1,9 +1,12 @@
 """`python -m services.assigner` runs the assigner as a process."""
 
+from functools import partial
+
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
-from chassis.serving.server import run, serve
+from chassis.serving.peer import Peer
+from chassis.serving.server import closing, run, serve
 from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
@@ -27,16 +30,31 @@ async def main() -> None:
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)
     model_clients = await suite_models(suite)
+    delegation = _delegation(suite, settings)
     parts = Parts(
         model_clients=model_clients,
         agents=agents.current,
         affect=affect,
-        close=model_clients.close,
+        close=partial(closing, model_clients.close, *([delegation.close] if delegation else [])),
         weights=weights,
         keyring=keyring,
-        health=Health({}, {"agents": agents.check, "inference": model_clients.probe}),
+        health=Health(
+            {},
+            {
+                "agents": agents.check,
+                "inference": model_clients.probe,
+                **({"delegation": delegation.check} if delegation else {}),
+            },
+        ),
+        delegation=delegation,
     )
     await serve(compose(settings, parts), read(HttpSettings))
+
+
+def _delegation(suite: SuiteSettings, settings: Settings) -> Peer | None:
+    if not settings.delegation_address:
+        return None
+    return Peer("delegation", settings.delegation_address, key=suite.peer_key.get_secret_value())
 
 
 if __name__ == "__main__":

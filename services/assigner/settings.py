@@ -32,6 +32,12 @@ class Settings(ApiSettings):
         NOTE_IMPORTANCE, ge=0, le=1, description="Importance from which the generalist writes a note"
     )
     note_experience: float = Field(NOTE_EXPERIENCE, ge=0, le=1, description="Experience above which it does not")
+    delegation_address: str = Field(
+        "",
+        description="gRPC address of delegation, which is asked for the agents' experience where a request does not "
+        "state it; empty: it is unknown then",
+    )
+    experience_timeout_ms: int = Field(1000, ge=1, description="Time its reply may take [ms]")
     assignments_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/assignments [bytes]"
     )

@@ -368,7 +368,7 @@ def _strategies(system_one: SystemOne, parts: Parts, calibrator: Calibrator) -> 
         Strategy.SYSTEM_ONE: system_one,
         Strategy.VOTE: voting,
         Strategy.CASCADE: voting,
-        Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"]),
+        Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"], parts.peers["delegation"]),
         Strategy.ARBITER: relay.arbitration(parts.peers["arbiter"]),
         Strategy.DELEGATION: relay.delegation(parts.peers["delegation"]),
         **parts.strategies,

@@ -3,20 +3,21 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from google.protobuf.message import Message
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc, vote_pb2
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
-from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
+from metacog.delegation.v1 import delegation_pb2_grpc, experience_pb2, tasks_pb2
 
 from chassis.errors import PeerError, PeerUnavailable
 from chassis.serving.peer import NOT_SENT, REPLIES, Peer
-from chassis.serving.wire import event, from_plain, to_proto
+from chassis.serving.wire import event, from_plain, plain, to_proto
 from inference import Spend
 from kernel.answers import listed_options
 from kernel.envelope import Envelope, Usage
-from kernel.errors import Code
+from kernel.errors import Code, MetacogError
 from kernel.ledger import Reservation
 from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
@@ -41,6 +42,10 @@ HEAD_START_S = 0.3
 # Time that the delegation service may take to learn [s].
 FEEDBACK_S = 10.0
 
+# Time in which delegation returns the agents' experience [s], and its share of the time left at most [0..1].
+EXPERIENCE_S = 1.0
+EXPERIENCE_TIME_SHARE = 0.1
+
 # An error of these codes, before the first event, spent nothing.
 UNSPENT_CODES = frozenset({Code.UNAVAILABLE, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.INVALID_ARGUMENT})
 
@@ -58,6 +63,7 @@ class RelayedCall:
         own: Events in whose place the router has its own.
         token: Returns the text of the answer in an event; empty for none.
         result: Reads the result from the last event.
+        prepare: Completes a task in the time it gets [s], before the request is built; never raises a `MetacogError`.
     """
 
     method: Any
@@ -66,6 +72,7 @@ class RelayedCall:
     own: frozenset[str]
     token: TokenOfEvent
     result: Callable[[Mapping[str, Any]], StrategyResult]
+    prepare: Callable[[StrategyTask, float], Awaitable[StrategyTask]] | None = None
 
 
 class Relay:
@@ -88,6 +95,8 @@ class Relay:
             PeerUnavailable: When the service cannot be reached.
             PeerError: When it returns an error.
         """
+        if self._call.prepare is not None:
+            task = await self._call.prepare(task, spend.seconds_left())
         timeout_s = spend.seconds_left() * (1 - _reserved_time_share(task))
         reservation = _reserved(spend, task)
         envelope = Envelope(
@@ -176,8 +185,14 @@ def _settle(reservation: Reservation, finished: Mapping[str, Any], spend: Spend)
     spend.ledger.count_as_spent(usage.unknown_generations, usage.unknown_tokens, unknown)
 
 
-def dialectic(peer: Peer) -> Relay:
-    """Return the five-role dialectic of the assigner."""
+def dialectic(peer: Peer, delegation: Peer, *, experience_timeout_s: float = EXPERIENCE_S) -> Relay:
+    """Return the five-role dialectic of the assigner; the agents' experience with the question is passed to it.
+
+    Args:
+        peer: The assigner.
+        delegation: The delegation service, which has the agents' experience.
+        experience_timeout_s: Time that its reply may take, inside the request's own [s, > 0].
+    """
     stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
     return Relay(
         peer,
@@ -188,8 +203,22 @@ def dialectic(peer: Peer) -> Relay:
             own=frozenset({"deliberation_started"}),
             token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == FINAL_STAGE else "",
             result=_dialectic_result,
+            prepare=partial(_with_experience, delegation=delegation, timeout_s=experience_timeout_s),
         ),
     )
+
+
+async def _with_experience(task: StrategyTask, left_s: float, *, delegation: Peer, timeout_s: float) -> StrategyTask:
+    """Return the task with each agent's experience; unknown, with the reason, where delegation does not return it."""
+    stub = delegation_pb2_grpc.DelegationServiceStub(delegation.channel)
+    request = to_proto({"messages": task.messages}, experience_pb2.MatchExperienceRequest)
+    within_s = max(0.001, min(timeout_s, left_s * EXPERIENCE_TIME_SHARE))
+    try:
+        reply = await delegation.call(stub.MatchExperience, request, timeout_s=within_s)
+    except MetacogError as error:
+        return replace(task, experience={"agents": [], "unknown_reason": f"{error.reason}: {error.message}"})
+    unknown = f"{delegation.name} has no agent of this name"
+    return replace(task, experience={"agents": plain(reply)["agents"], "unknown_reason": unknown})
 
 
 def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
@@ -208,6 +237,7 @@ def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
             "answer_max_tokens": request.max_tokens,
             "run_id": task.run_id,
             "draft": task.route.draft,
+            "experience": task.experience,
         },
         assigner_pb2.DeliberateRequest,
     )

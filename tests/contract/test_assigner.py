@@ -150,6 +150,17 @@ async def test_a_finished_deliberation_explains_itself(assigner: Api) -> None:
     assert finished["usage"]["generations"] == 4
 
 
+async def test_each_agents_experience_is_its_own(assigner: Api) -> None:
+    known = {"agents": [{"agent": "ada", "experience": 0.75}, {"agent": "ben", "unknown_reason": "none yet"}]}
+
+    finished = await assigner.ask("Deliberate", question=QUESTION, experience=known)
+
+    states = {each["agent"]: each["msv"] for each in finished["assessments"]}
+    assert (states["ada"]["experience"], states["ben"]["experience"]) == (0.75, None)
+    assert states["ben"]["unknown_reasons"]["experience"] == "none yet"
+    assert states["cleo"]["unknown_reasons"]["experience"] == "the experience of this agent was not stated"
+
+
 @pytest.mark.parametrize(
     ("operation", "body", "code", "reason"),
     [
@@ -164,6 +175,12 @@ async def test_a_finished_deliberation_explains_itself(assigner: Api) -> None:
             "INVALID_WEIGHTS",
         ),
         ("Deliberate", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        (
+            "Deliberate",
+            {"question": "?", "experience": {"agents": [{"agent": "ada", "experience": 1.5}]}},
+            "INVALID_ARGUMENT",
+            "MALFORMED_REQUEST",
+        ),
         ("Deliberate", {"question": "?", "agents": ["zoe"]}, "INVALID_ARGUMENT", "UNKNOWN_AGENT"),
         ("Deliberate", {"question": "?", "assignment_kind": "FIXED"}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
     ],

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from metacog.common.v1 import agent_pb2 as _agent_pb2
 from metacog.common.v1 import answer_pb2 as _answer_pb2
 from metacog.common.v1 import envelope_pb2 as _envelope_pb2
 from metacog.common.v1 import msv_pb2 as _msv_pb2
@@ -721,6 +722,34 @@ class AssignResponse(_message.Message):
 Global___AssignResponse: _TypeAlias = AssignResponse  # noqa: Y015
 
 @_typing.final
+class KnownExperience(_message.Message):
+    """What is known of the agents' experience with the question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
+    unknown_reason: _builtins.str
+    """Why the experience of agents that are left out is unknown."""
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedCompositeFieldContainer[_agent_pb2.AgentExperience]:
+        """Experience by agent [0..1000]; that of an agent which is left out is unknown."""
+
+    def __init__(
+        self,
+        *,
+        agents: _abc.Iterable[_agent_pb2.AgentExperience] | None = ...,
+        unknown_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "unknown_reason", b"unknown_reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownExperience: _TypeAlias = KnownExperience  # noqa: Y015
+
+@_typing.final
 class DeliberateRequest(_message.Message):
     """Asks for a deliberation."""
 
@@ -762,6 +791,7 @@ class DeliberateRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     DRAFT_FIELD_NUMBER: _builtins.int
     KEEP_APART_FIELD_NUMBER: _builtins.int
+    EXPERIENCE_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -792,7 +822,9 @@ class DeliberateRequest(_message.Message):
 
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
-        """State of the question, if it was measured already: experience, affect and importance are taken from it."""
+        """State of the question, if it was measured already: affect and importance of all agents are taken from it; with its
+        experience it decides on the generalist's note.
+        """
 
     @_builtins.property
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -805,6 +837,12 @@ class DeliberateRequest(_message.Message):
     @_builtins.property
     def envelope(self) -> _envelope_pb2.Envelope:
         """Hard limits; left out limits take the service's defaults."""
+
+    @_builtins.property
+    def experience(self) -> Global___KnownExperience:
+        """Each agent's experience with the question; left out: the service asks delegation where it has its address, else the
+        agents' experience is unknown, with that reason.
+        """
 
     def __init__(
         self,
@@ -825,10 +863,11 @@ class DeliberateRequest(_message.Message):
         run_id: _builtins.str = ...,
         draft: _builtins.str = ...,
         keep_apart: _builtins.bool | None = ...,
+        experience: Global___KnownExperience | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "answer_max_tokens", b"answer_max_tokens", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "answer_max_tokens", b"answer_max_tokens", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "experience", b"experience", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "draft", b"draft", "envelope", b"envelope", "fixed_assignment", b"fixed_assignment", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages", "messages", b"messages", "msv", b"msv", "question", b"question", "run_id", b"run_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "draft", b"draft", "envelope", b"envelope", "experience", b"experience", "fixed_assignment", b"fixed_assignment", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages", "messages", b"messages", "msv", b"msv", "question", b"question", "run_id", b"run_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer_max_tokens: _TypeAlias = _typing.Literal["answer_max_tokens"]  # noqa: Y015
     _WhichOneofArgType__answer_max_tokens: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens"]  # noqa: Y015
