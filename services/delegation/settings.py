@@ -23,7 +23,7 @@ class Settings(ApiSettings):
     rest_port: int = Field(8083, ge=0, le=65535, description="Port of the REST API")
     grpc_port: int = Field(50054, ge=0, le=65535, description="Port of the gRPC API")
     max_in_flight: int = Field(64, ge=1, description="Tasks and self-assessments at a time; more get a 429")
-    agents_file: Path | None = Field(None, description="The agents; empty: METACOG_AGENTS_FILE, else three specialists")
+    agents_file: Path | None = Field(None, description="The agents; empty: those of the suite, as everywhere")
     dimensions_file: Path | None = Field(None, description="The dimensions; empty: the paper's five")
     config_version: str = Field("", description="Name recorded with each task; empty: `paper`, or a digest")
     max_generations: int = Field(24, ge=1, description="Default envelope of a task: samples")
