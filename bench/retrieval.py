@@ -19,10 +19,10 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import database as db
+from chassis.schema.vectors import vector_text
 from inference import Embedded, Encoder, Vectors
 from services.router.service.knowledge.values import SearchKnowledgeRequest
 from services.router.store.knowledge import PostgresKnowledge
-from services.router.store.knowledge_tables import vector_text
 from services.router.store.nearest_vectors import VectorSpace, indexes
 from tests.support.stack import Database
 

@@ -1,4 +1,4 @@
-"""`metacog assign` assigns the roles to agents optimally, and shows the fitness matrix."""
+"""`metacog assign` assigns the roles to agents with the largest total fitness, and shows the fitness matrix."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +30,13 @@ def assign(  # noqa: PLR0913 - each is an option of the command
     forbid: Annotated[
         list[str] | None, typer.Option(help="Agent that must not take a role, as ROLE=ID. Repeatable.")
     ] = None,
+    keep_apart: Annotated[
+        bool,
+        typer.Option(
+            "--keep-apart",
+            help="Keep critic and evaluator, and the chain and the generalist, at different agents if they suffice.",
+        ),
+    ] = False,
     show_terms: Annotated[bool, typer.Option("--terms", help="Show the terms of each chosen fitness.")] = False,
     assigner: AssignerUrl = "",
     key: Key = "",
@@ -42,7 +49,7 @@ def assign(  # noqa: PLR0913 - each is an option of the command
     pins = dict(_pair(each, "--pin") for each in pin or ())
     forbidden = [dict(zip(("role", "agent"), _pair(each, "--forbid"), strict=True)) for each in forbid or ()]
     found = Service("assigner", assigner, key=key).post(
-        "/v1/assignments", {**body, **given(pins=pins, forbidden=forbidden)}
+        "/v1/assignments", {**body, **given(pins=pins, forbidden=forbidden, keep_apart=keep_apart or None)}
     )
     if as_json:
         print_json(found)

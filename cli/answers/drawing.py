@@ -117,7 +117,8 @@ def matrix(found: Body, chosen: Mapping[str, str] | None = None) -> RenderableTy
         ]
         for role in roles
     ]
-    return Group(table(["role", *agents, "margin", "greedy"], rows), text(_totals(found)))
+    lines = [_totals(found), *_tie_and_released(found)]
+    return Group(table(["role", *agents, "margin", "greedy"], rows), *(text(line) for line in lines))
 
 
 def _cell(fitness: float | None, is_chosen: bool) -> Text:
@@ -137,6 +138,17 @@ def _totals(found: Body) -> str:
     if greedy is None:
         return f"{best}; greedy first-available finds no complete assignment"
     return f"{best}, greedy first-available {greedy:.3f}, gain {found['total_fitness'] - greedy:.3f}"
+
+
+def _tie_and_released(found: Body) -> list[str]:
+    """Return a line on a tie, and one on roles that could not be kept apart; none where there is nothing to say."""
+    lines = []
+    if found.get("tie"):
+        lines.append("tie: another assignment has the same total fitness; the order of the identifiers decided")
+    if found.get("released"):
+        pairs = ", ".join(f"{each['first']} and {each['second']}".lower() for each in found["released"])
+        lines.append(f"not kept apart, because the agents are too few: {pairs}")
+    return lines
 
 
 def terms(found: Body) -> RenderableType:

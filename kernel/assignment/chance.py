@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernel.assignment.apart import holdings
 from kernel.assignment.problem import AssignedAgents, Problem, infeasible
 from kernel.assignment.solving import best_assignment
 from kernel.roles import ROLES
@@ -78,9 +79,9 @@ def explored_assignment(problem: Problem, share: float, rng: np.random.Generator
 
 def _holdings(problem: Problem, agent: int) -> list[int]:
     """Return the sets of roles, as bit masks, that one agent may hold together."""
-    able = sum(1 << role for role in range(len(ROLES)) if problem.allowed[role, agent])
-    room = int(problem.capacities[agent])
-    return [part for part in range(1 << len(ROLES)) if part & able == part and part.bit_count() <= room]
+    able = holdings(problem.allowed[:, agent], int(problem.capacities[agent]), problem.apart)
+    parts: list[int] = np.flatnonzero(able).tolist()
+    return parts
 
 
 def _ways(problem: Problem) -> list[list[int]]:

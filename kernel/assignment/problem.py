@@ -23,6 +23,21 @@ AssignedAgents = tuple[int, ...]
 """Index of an agent for each role, in the order of `ROLES`."""
 
 
+RolePair = tuple[Role, Role]
+
+
+"""Two roles."""
+
+
+# Pairs of roles that different agents should hold, the most important first.
+#
+# Source: SPEC 1.5: meta-level monitoring is not object-level critique, and the generalist stands outside the chain.
+APART: tuple[RolePair, ...] = (
+    (Role.CRITIC, Role.EVALUATOR),
+    *((role, Role.GENERALIST) for role in ROLES if role is not Role.GENERALIST),
+)
+
+
 class InfeasibleAssignment(MetacogError):
     """No assignment satisfies the constraints; the error names the one that cannot hold."""
 
@@ -41,6 +56,8 @@ class Problem:
         capacities: Roles that each agent may hold [count, 1..5].
         allowed: Pairs that may be [roles x agents].
         pins: The pins that `allowed` already expresses, for messages.
+        apart: Pairs of roles that no agent may hold together.
+        released: Pairs that were to be apart, and are not, because the agents are too few.
     """
 
     agents: tuple[str, ...]
@@ -49,6 +66,8 @@ class Problem:
     capacities: NDArray[np.intp]
     allowed: Bools
     pins: Mapping[Role, str] = field(default_factory=dict)
+    apart: tuple[RolePair, ...] = ()
+    released: tuple[RolePair, ...] = ()
 
 
 def build_problem(

@@ -11,6 +11,8 @@ from kernel.weighted_mean import sums_to_one, weighted_mean
 
 SOURCES = ("knowledge", "experience")
 NOTHING_STORED = "nothing is stored yet"
+NO_RIGHT_ANSWER = "no right answer of this agent is recorded yet"
+NOTHING_NEAR = "no question that this agent answered right is near"
 
 
 class InvalidExperienceWeights(MetacogError):
@@ -99,7 +101,7 @@ DEFAULT_CALIBRATION = SimilarityCalibration()
 
 @value
 class ExperienceMatch:
-    """This value is the EM of a conversation.
+    """This value is the EM of a conversation, or that of an agent with a question.
 
     Attributes:
         value: How much of it is known [0..1]; None when that is unknown.
@@ -137,3 +139,31 @@ def experience_match(
         reason = f"{NOTHING_STORED} in a source that counts" if known else NOTHING_STORED
         return ExperienceMatch(value=None, reason=reason, parts=parts)
     return ExperienceMatch(value=match, parts=parts)
+
+
+def agent_experience(
+    cosine: float | None, *, calibration: SimilarityCalibration, covers: bool = False
+) -> ExperienceMatch:
+    """Return EM of an agent: the match with the nearest question that this agent answered right.
+
+    Args:
+        cosine: Cosine [-1..1] of that question; None where there is none.
+        calibration: What a cosine is worth.
+        covers: Whether what agents answered right covers the questions of the deployment, so that a question with
+            nothing near is one that the agent has no experience with; if not, that says nothing.
+
+    Source:
+        SPEC 5.5.
+
+    Example:
+        >>> line = SimilarityCalibration(floor=0.2, ceiling=0.8)
+        >>> agent_experience(0.5, calibration=line).value, agent_experience(0.1, calibration=line).value
+        (0.5, None)
+    """
+    if cosine is None:
+        return ExperienceMatch(value=None, reason=NO_RIGHT_ANSWER, parts={})
+    similarity = calibration.of(cosine)
+    parts = {"experience_similarity": similarity}
+    if not similarity and not covers:
+        return ExperienceMatch(value=None, reason=NOTHING_NEAR, parts=parts)
+    return ExperienceMatch(value=similarity, parts=parts)

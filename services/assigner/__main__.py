@@ -5,7 +5,8 @@ from functools import partial
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
-from chassis.serving.server import run, serve
+from chassis.serving.peer import Peer
+from chassis.serving.server import closing, run, serve
 from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
@@ -30,16 +31,31 @@ async def main() -> None:
     affect = analyser(suite.affect)
     model_clients = await suite_models(suite)
     await model_clients.check_agents(agents)
+    delegation = _delegation(suite, settings)
     parts = Parts(
         model_clients=model_clients,
         agents=agents.current,
         affect=affect,
-        close=model_clients.close,
+        close=partial(closing, model_clients.close, *([delegation.close] if delegation else [])),
         weights=weights,
         keyring=keyring,
-        health=Health({}, {"agents": partial(model_clients.check_agents, agents), "inference": model_clients.probe}),
+        health=Health(
+            {},
+            {
+                "agents": partial(model_clients.check_agents, agents),
+                "inference": model_clients.probe,
+                **({"delegation": delegation.check} if delegation else {}),
+            },
+        ),
+        delegation=delegation,
     )
     await serve(compose(settings, parts), read(HttpSettings))
+
+
+def _delegation(suite: SuiteSettings, settings: Settings) -> Peer | None:
+    if not settings.delegation_address:
+        return None
+    return Peer("delegation", settings.delegation_address, key=suite.peer_key.get_secret_value())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from chassis.admission import AdmissionLimit
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
+from chassis.serving.peer import Peer
 from chassis.serving.rest import build_app
 from chassis.serving.server import Service, grpc_server_of
 from configuration.agents import AgentConfig
@@ -17,6 +18,7 @@ from kernel.envelope import Limits
 from kernel.msv.affect import AffectAnalyser
 from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
+from services.assigner.relay import DelegationExperience
 from services.assigner.service.assignment import assign
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.role_assigner import AssignmentPolicy, random_seed
@@ -40,6 +42,7 @@ class Parts:
         health: Checks of the parts.
         close: Closes the parts.
         chance: Returns the seed of a draw of roles where the request gives none.
+        delegation: The delegation service, which is asked for the agents' experience; None where it is not asked.
     """
 
     model_clients: ModelClients
@@ -50,6 +53,7 @@ class Parts:
     keyring: Keyring = field(default_factory=Keyring)
     health: Health = field(default_factory=lambda: Health({}))
     chance: Callable[[], int] = random_seed
+    delegation: Peer | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         model_clients=parts.model_clients,
         affect=parts.affect,
         defaults=_defaults(settings, parts),
+        experience=_experience_source(settings, parts.delegation),
     )
     requests = AdmissionLimit("requests", settings.max_in_flight)
     assign_roles = requests.bounding(partial(assign, weights=parts.weights))
@@ -97,6 +102,12 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
     )
 
 
+def _experience_source(settings: Settings, delegation: Peer | None) -> DelegationExperience | None:
+    if delegation is None:
+        return None
+    return DelegationExperience(peer=delegation, timeout_s=settings.experience_timeout_ms / 1000)
+
+
 def _defaults(settings: Settings, parts: Parts) -> DialecticDefaults:
     return DialecticDefaults(
         limits=Limits(
@@ -107,7 +118,10 @@ def _defaults(settings: Settings, parts: Parts) -> DialecticDefaults:
         stage_max_tokens=settings.stage_max_tokens,
         input_max_tokens=settings.input_max_tokens,
         policy=AssignmentPolicy(
-            weights=parts.weights, exploration_share=settings.exploration_share, chance=parts.chance
+            weights=parts.weights,
+            exploration_share=settings.exploration_share,
+            keep_apart=settings.keep_apart,
+            chance=parts.chance,
         ),
         important=settings.note_importance,
         familiar=settings.note_experience,

@@ -25,10 +25,19 @@ class Settings(ApiSettings):
     exploration_share: float = Field(
         0.0, ge=0, le=1, description="Share of deliberations whose roles chance gives, so that weights can be learned"
     )
+    keep_apart: bool = Field(
+        False, description="Whether critic and evaluator, and chain and generalist, are different agents if they can"
+    )
     note_importance: float = Field(
         NOTE_IMPORTANCE, ge=0, le=1, description="Importance from which the generalist writes a note"
     )
     note_experience: float = Field(NOTE_EXPERIENCE, ge=0, le=1, description="Experience above which it does not")
+    delegation_address: str = Field(
+        "",
+        description="gRPC address of delegation, which is asked for the agents' experience where a request does not "
+        "state it; empty: it is unknown then",
+    )
+    experience_timeout_ms: int = Field(1000, ge=1, description="Time its reply may take [ms]")
     assignments_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/assignments [bytes]"
     )

@@ -10,7 +10,7 @@ from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
 from chassis.settings import HttpSettings, read
-from configuration.agents import Agents
+from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
@@ -28,7 +28,7 @@ async def main() -> None:
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_DELEGATION_HOST")
-    agents = Agents(settings.agents_file or suite.agents_file or CONFIG / "agents.delegation.yaml")
+    agents = Agents(settings.agents_file or suite.agents_file or DEFAULT_AGENTS_FILE)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     model_clients = await suite_models(suite)
     await model_clients.check_agents(agents)

@@ -24,11 +24,14 @@ from inference import BackendModelClients, Embeddings
 from kernel.confidence.rules import DEFAULT_RULES, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
+from kernel.msv.experience import SimilarityCalibration
 from services.delegation import rest, rpc
 from services.delegation.core.routine import DEFAULT_ROUTINE, Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
 from services.delegation.service.dimensions import Dimension, DimensionFinder, Prototypes
+from services.delegation.service.experience.matching import MATCHES, MatchContext, match_experience
+from services.delegation.service.experience.recording import FIRST_PAUSE_S, ExperienceRecorder
 from services.delegation.service.monitoring import Monitoring
 from services.delegation.service.processing import ProcessContext, process
 from services.delegation.service.profiles import Profiles
@@ -40,6 +43,7 @@ from services.delegation.service.task_records import submit_feedback
 from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.settings import Settings
 from services.delegation.store.categories import PostgresCategories
+from services.delegation.store.experience import PostgresAgentExperience
 from services.delegation.store.monitoring import PostgresMonitoring
 from services.delegation.store.profiles import PostgresProfiles
 from services.delegation.store.requests import PostgresRequests, PostgresRoundRobin
@@ -66,6 +70,7 @@ class Parts:
         dimensions: The configured dimensions.
         check_agents: Returns if the agents can be read.
         keyring: The API keys.
+        experience_pause_s: Pause before the first restart of the recorder of experience [s].
         recalibration_interval_s: Time between two refreshes of the recalibration maps, at least [s].
     """
 
@@ -78,6 +83,7 @@ class Parts:
     check_agents: Check = _nothing
     keyring: Keyring = field(default_factory=Keyring)
     recalibration_interval_s: float = INTERVAL_S
+    experience_pause_s: float = FIRST_PAUSE_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +93,12 @@ class ComposedDelegation(Service):
     Attributes:
         use_cases: The use cases, for the APIs.
         recalibrator: Keeps recalibration maps up to date in the background.
+        recorder: Embeds questions that were answered right in the background.
     """
 
     use_cases: DelegationUseCases
     recalibrator: Recalibrator
+    recorder: ExperienceRecorder
 
 
 def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
@@ -113,6 +121,13 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         min_ratings=settings.recalibration_minimum,
         interval_s=parts.recalibration_interval_s,
     )
+    recorder = ExperienceRecorder(
+        PostgresAgentExperience(records.within(db.BACKGROUND_WITHIN_S)),
+        parts.embeddings,
+        most=settings.experience_questions,
+        first_pause_s=parts.experience_pause_s,
+    )
+    on_label = partial(_each, [recalibrator.on_label, recorder.on_label])
     sandbox = Sandbox(enabled=settings.sandbox)
     categories = Categories(PostgresCategories(reads), parts.embeddings, parts.dimensions)
     finder = DimensionFinder(
@@ -137,7 +152,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         ),
         recalibrations=recalibrator.points,
         uninformative=recalibrator.uninformative,
-        on_label=recalibrator.on_label,
+        on_label=on_label,
         defaults=defaults,
     )
     self_assess_context = SelfAssessContext(
@@ -152,7 +167,10 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     use_cases = DelegationUseCases(
         process=requests.bounding_events(partial(process, context=process_context)),
         self_assess=requests.bounding(partial(self_assess, context=self_assess_context)),
-        submit_feedback=partial(submit_feedback, tasks=PostgresTasks(reads, drift), on_label=recalibrator.on_label),
+        match_experience=AdmissionLimit("matches", MATCHES).bounding(
+            partial(match_experience, context=_match_context(settings, parts, PostgresAgentExperience(reads)))
+        ),
+        submit_feedback=partial(submit_feedback, tasks=PostgresTasks(reads, drift), on_label=on_label),
         profiles=Profiles(
             store=PostgresProfiles(reads, settings.learning_rate),
             agents=parts.agents,
@@ -168,7 +186,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         ),
         categories=categories,
     )
-    health = _health(settings, parts, recalibrator, sandbox)
+    health = _health(settings, parts, recalibrator, recorder, sandbox)
     return ComposedDelegation(
         name=NAME,
         app=_app(settings, parts, health, use_cases),
@@ -176,10 +194,11 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         grpc_names=[CONTRACT.full_name],
         settings=settings,
         health=health,
-        start=recalibrator.start,
+        start=partial(_each, [recalibrator.start, recorder.start]),
         close=partial(
             closing,
             recalibrator.close,
+            recorder.close,
             parts.model_clients.close,
             parts.embeddings.close,
             parts.engine.dispose,
@@ -187,6 +206,28 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         ),
         use_cases=use_cases,
         recalibrator=recalibrator,
+        recorder=recorder,
+    )
+
+
+def _each(steps: Sequence[Callable[[], None]]) -> None:
+    for step in steps:
+        step()
+
+
+def _match_context(settings: Settings, parts: Parts, store: PostgresAgentExperience) -> MatchContext:
+    return MatchContext(
+        agents=parts.agents,
+        embedder=parts.embeddings,
+        store=store,
+        calibration=SimilarityCalibration(
+            floor=settings.similarity_floor,
+            ceiling=settings.similarity_ceiling,
+            encoder=settings.similarity_encoder,
+        ),
+        covers=settings.experience_covers,
+        timeout_s=settings.experience_timeout_ms / 1000,
+        task_characters=settings.task_characters,
     )
 
 
@@ -225,13 +266,16 @@ def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimensio
     return f"paper+{digest}" if rules != DEFAULT_RULES or routine != DEFAULT_ROUTINE else "paper"
 
 
-def _health(settings: Settings, parts: Parts, recalibrator: Recalibrator, sandbox: Sandbox) -> Health:
+def _health(
+    settings: Settings, parts: Parts, recalibrator: Recalibrator, recorder: ExperienceRecorder, sandbox: Sandbox
+) -> Health:
     return Health(
         {"inference": parts.model_clients.probe, "database": partial(db.check, parts.engine)},
         {
             "agents": parts.check_agents,
             "encoder": parts.embeddings.check,
             "recalibration": recalibrator.check,
+            "experience": recorder.check,
             **({"sandbox": sandbox.ready} if settings.sandbox else {}),
         },
     )

@@ -16,6 +16,7 @@ from services.delegation.service.categories import (
     ListCategoriesRequest,
     ListCategoriesResponse,
 )
+from services.delegation.service.experience.values import MatchExperienceRequest, MatchExperienceResponse
 from services.delegation.service.monitoring import (
     GetFlowsRequest,
     GetFlowsResponse,
@@ -70,6 +71,11 @@ def add_task_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     async def feedback(body: TaskFeedbackRequest, request: Request) -> Response:
         """Submit feedback on whether a task's answer was right; the profiles of its agents learn."""
         return Json(await use_cases.submit_feedback(body, key=caller(request)))
+
+    @app.post("/v1/experience:match", response_model=MatchExperienceResponse)
+    async def experience(body: MatchExperienceRequest, request: Request) -> Response:
+        """Return how near a question is to what each agent answered right; no model is called."""
+        return Json(await until_disconnect(request, use_cases.match_experience(body, key=caller(request))))
 
 
 def add_profile_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:

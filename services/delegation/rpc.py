@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from metacog.delegation.v1 import categories_pb2, monitoring_pb2, profiles_pb2, tasks_pb2
+from metacog.delegation.v1 import categories_pb2, experience_pb2, monitoring_pb2, profiles_pb2, tasks_pb2
 from metacog.delegation.v1 import delegation_pb2_grpc as pb_grpc
 
 from chassis.serving.auth import Keyring
@@ -14,6 +14,7 @@ from services.delegation.service.categories import (
     DiscoverCategoriesRequest,
     ListCategoriesRequest,
 )
+from services.delegation.service.experience.values import MatchExperienceRequest
 from services.delegation.service.monitoring import (
     GetFlowsRequest,
     GetReliabilityRequest,
@@ -61,6 +62,14 @@ class DelegationServicer(pb_grpc.DelegationServiceServicer):
         value = from_proto(request, TaskFeedbackRequest)
         response = await self._use_cases.submit_feedback(value, key=caller(context, self._keyring))
         return to_proto(response, tasks_pb2.SubmitFeedbackResponse)
+
+    async def MatchExperience(  # noqa: N802
+        self, request: experience_pb2.MatchExperienceRequest, context: Context
+    ) -> experience_pb2.MatchExperienceResponse:
+        """Return how near a question is to what each agent answered right."""
+        value = from_proto(request, MatchExperienceRequest)
+        response = await self._use_cases.match_experience(value, key=caller(context, self._keyring))
+        return to_proto(response, experience_pb2.MatchExperienceResponse)
 
     async def ListAgents(  # noqa: N802
         self, request: monitoring_pb2.ListAgentsRequest, context: Context

@@ -8,8 +8,10 @@ from pydantic_settings import SettingsConfigDict
 from chassis.settings import ApiSettings
 from kernel.confidence.rules import DEFAULT_RULES, Exploration, HandOverRule
 from kernel.learning.drift import DEFAULT_LIMITS
+from kernel.msv.experience import DEFAULT_CALIBRATION
 from kernel.statistics.recalibration import MINIMUM_LABELS
 from services.delegation.core.routine import DEFAULT_ROUTINE
+from services.delegation.service.experience.recording import QUESTIONS_PER_AGENT
 from services.delegation.service.values import DimensionClassifier
 
 
@@ -21,7 +23,7 @@ class Settings(ApiSettings):
     rest_port: int = Field(8083, ge=0, le=65535, description="Port of the REST API")
     grpc_port: int = Field(50054, ge=0, le=65535, description="Port of the gRPC API")
     max_in_flight: int = Field(64, ge=1, description="Tasks and self-assessments at a time; more get a 429")
-    agents_file: Path | None = Field(None, description="The agents; empty: METACOG_AGENTS_FILE, else three specialists")
+    agents_file: Path | None = Field(None, description="The agents; empty: those of the suite, as everywhere")
     dimensions_file: Path | None = Field(None, description="The dimensions; empty: the paper's five")
     config_version: str = Field("", description="Name recorded with each task; empty: `paper`, or a digest")
     max_generations: int = Field(24, ge=1, description="Default envelope of a task: samples")
@@ -84,6 +86,23 @@ class Settings(ApiSettings):
     )
     drift_window: int = Field(
         DEFAULT_LIMITS.window, ge=20, le=2000, description="Recent outcomes that the detector reads"
+    )
+    experience_questions: int = Field(
+        QUESTIONS_PER_AGENT, ge=1, le=100_000, description="Questions an agent answered right that are kept, by API key"
+    )
+    experience_covers: bool = Field(
+        False, description="Whether these cover your questions, so that nothing near means no experience, not unknown"
+    )
+    experience_timeout_ms: int = Field(1000, ge=1, description="Time a match with them may take [ms]")
+    similarity_floor: float = Field(
+        DEFAULT_CALIBRATION.floor, ge=-1, le=1, description="Cosine that is a similarity of 0 in that match"
+    )
+    similarity_ceiling: float = Field(
+        DEFAULT_CALIBRATION.ceiling, ge=-1, le=1, description="Cosine that is a similarity of 1 in it"
+    )
+    similarity_encoder: str = Field(
+        DEFAULT_CALIBRATION.encoder,
+        description="Encoder that both were measured on; with another in use experience is unknown",
     )
     sandbox: bool = Field(True, description="Whether unit tests may be run, in a sandbox")
     test_timeout_ms: int = Field(5000, ge=100, le=60_000, description="Time limit of code and its tests [ms]")

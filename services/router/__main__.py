@@ -6,6 +6,7 @@ import sys
 from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
+from chassis.serving.peer import Peer
 from chassis.serving.server import run, serve
 from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
@@ -13,7 +14,6 @@ from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
 from services.router.compose import NAME, Parts, compose, postgres_database, read_routing_rules
-from services.router.relay import Peer
 from services.router.settings import Settings
 
 

@@ -14,6 +14,7 @@ from chassis import database as db
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
+from chassis.serving.peer import Peer
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server_of
 from chassis.shared_results import SharedResults
@@ -30,7 +31,6 @@ from services.router import openai_rest, relay, rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
 from services.router.core.strategies import Strategy
-from services.router.relay import Peer
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
@@ -370,7 +370,7 @@ def _strategies(system_one: SystemOne, parts: Parts, calibrator: Calibrator) -> 
         Strategy.SYSTEM_ONE: system_one,
         Strategy.VOTE: voting,
         Strategy.CASCADE: voting,
-        Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"]),
+        Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"], parts.peers["delegation"]),
         Strategy.ARBITER: relay.arbitration(parts.peers["arbiter"]),
         Strategy.DELEGATION: relay.delegation(parts.peers["delegation"]),
         **parts.strategies,

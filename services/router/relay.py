@@ -1,31 +1,23 @@
 """The relay calls the other services of the suite: deadline, cancellation, trace, key and errors are passed on."""
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
-import grpc
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2
-from grpc import aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_status import rpc_status
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc, vote_pb2
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
-from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
+from metacog.delegation.v1 import delegation_pb2_grpc, experience_pb2, tasks_pb2
 
 from chassis.errors import PeerError, PeerUnavailable
-from chassis.serving.auth import bearer
-from chassis.serving.server import MAX_MESSAGE_BYTES
-from chassis.serving.wire import event, from_plain, to_proto
-from chassis.telemetry import trace_headers
+from chassis.serving.peer import NOT_SENT, REPLIES, Peer
+from chassis.serving.wire import event, from_plain, plain, to_proto
 from inference import Spend
 from kernel.answers import listed_options
 from kernel.envelope import Envelope, Usage
-from kernel.errors import Code
+from kernel.errors import Code, MetacogError
 from kernel.ledger import Reservation
 from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
@@ -38,143 +30,6 @@ from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.assessment.cost_reserve import fallback_cost
 
-R = TypeVar("R", bound=Message)
-
-# On one channel some of 2,000 concurrent unary calls end with CANCELLED; 1,000 were fine, repeatedly.
-MAX_IN_FLIGHT = 512
-
-REPLIES = "replies"
-NOT_SENT = "not sent"
-CHECK_S = 1.5
-
-
-class Peer:
-    """A peer is a client of one other service, over one channel.
-
-    Args:
-        name: Name of the service, for messages.
-        address: `host:port`, or any gRPC target that resolves to several replicas.
-        key: API key to present; empty for none.
-        max_in_flight: Calls in flight at once; further ones wait.
-    """
-
-    def __init__(self, name: str, address: str, *, key: str = "", max_in_flight: int = MAX_IN_FLIGHT) -> None:
-        self.name = name
-        self.address = address
-        self._auth = tuple(bearer(key).items())
-        self._free = asyncio.Semaphore(max_in_flight)
-        self.channel = aio.insecure_channel(
-            address,
-            options=[
-                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-                ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-                ("grpc.lb_policy_name", "round_robin"),
-                ("grpc.initial_reconnect_backoff_ms", 200),
-                ("grpc.max_reconnect_backoff_ms", 2000),
-                ("grpc.dns_min_time_between_resolutions_ms", 2000),  # a replica that comes back has a new address
-            ],
-        )
-
-    async def call(self, method: Callable[..., Awaitable[R]], request: Message, *, timeout_s: float) -> R:
-        """Return the reply of one unary call.
-
-        Args:
-            method: Method of a stub made on `channel`.
-            request: The request.
-            timeout_s: Time the reply may take, waiting for a free place included [s].
-
-        Raises:
-            PeerUnavailable: When the service cannot be reached.
-            PeerError: When it returns an error, with its code and reason.
-        """
-        async with _deadline(self.name, timeout_s), self._free:
-            try:
-                return await method(request, timeout=timeout_s, metadata=self._metadata())
-            except aio.AioRpcError as error:
-                raise self._peer_error(error) from error
-
-    async def stream(
-        self, method: Callable[..., AsyncIterable[R]], request: Message, *, timeout_s: float
-    ) -> AsyncGenerator[R, None]:
-        """Yield the replies of one server-streaming call; closing the generator cancels the call at the other side.
-
-        An error's metadata has under `replies` how many came before it, or that the request was never sent.
-
-        Raises:
-            PeerUnavailable: When the service cannot be reached.
-            PeerError: When it returns an error, with its code and reason.
-        """
-        began, replies = time.monotonic(), 0
-        call: Any = None
-        try:
-            async with _deadline(self.name, timeout_s):
-                await self._free.acquire()
-        except PeerError as failure:
-            failure.metadata[REPLIES] = NOT_SENT
-            raise
-        try:
-            left_s = max(0.001, timeout_s - (time.monotonic() - began))
-            call = method(request, timeout=left_s, metadata=self._metadata())
-            async for reply in call:
-                replies += 1
-                yield reply
-        except aio.AioRpcError as error:
-            peer_error = self._peer_error(error)
-            peer_error.metadata[REPLIES] = str(replies)
-            raise peer_error from error
-        finally:
-            if call is not None:
-                call.cancel()
-            self._free.release()
-
-    async def check(self) -> None:
-        """Return if the service reports that it serves.
-
-        Raises:
-            PeerUnavailable: When it does not.
-        """
-        stub = health_pb2_grpc.HealthStub(self.channel)
-        try:
-            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_S)
-        except aio.AioRpcError as error:
-            raise self._peer_error(error) from error
-        if reply.status != health_pb2.HealthCheckResponse.SERVING:
-            raise PeerUnavailable(f"{self.name} at {self.address} is not serving", peer=self.name)
-
-    async def close(self) -> None:
-        """Close the channel."""
-        await self.channel.close()
-
-    def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return (*self._auth, *trace_headers().items())
-
-    def _peer_error(self, error: aio.AioRpcError) -> PeerUnavailable | PeerError:
-        status = rpc_status.from_call(error)
-        for detail in status.details if status else ():
-            info = error_details_pb2.ErrorInfo()
-            if detail.Unpack(info):
-                code = Code.from_grpc(status.code)
-                return PeerError(f"{self.name}: {status.message}", code, info.reason, **dict(info.metadata))
-        if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return PeerUnavailable(
-                f"{self.name} at {self.address} cannot be reached: {error.details()}",
-                peer=self.name,
-                address=self.address,
-            )
-        code = Code.from_grpc(error.code().value[0])
-        return PeerError(f"{self.name}: {error.details()}", code, code.name)
-
-
-@asynccontextmanager
-async def _deadline(name: str, timeout_s: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(timeout_s):
-            yield
-    except TimeoutError as error:
-        message = f"{name} did not answer within {timeout_s:.3g} s"
-        raise PeerError(message, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from error
-
-
 # What is reserved for a fallback to System 1: one sample, this many tokens, this share of the time.
 RESERVED_GENERATIONS = 1
 RESERVED_TOKENS = 512
@@ -186,6 +41,10 @@ HEAD_START_S = 0.3
 
 # Time that the delegation service may take to learn [s].
 FEEDBACK_S = 10.0
+
+# Time in which delegation returns the agents' experience [s], and its share of the time left at most [0..1].
+EXPERIENCE_S = 1.0
+EXPERIENCE_TIME_SHARE = 0.1
 
 # An error of these codes, before the first event, spent nothing.
 UNSPENT_CODES = frozenset({Code.UNAVAILABLE, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.INVALID_ARGUMENT})
@@ -204,6 +63,7 @@ class RelayedCall:
         own: Events in whose place the router has its own.
         token: Returns the text of the answer in an event; empty for none.
         result: Reads the result from the last event.
+        prepare: Completes a task in the time it gets [s], before the request is built; never raises a `MetacogError`.
     """
 
     method: Any
@@ -212,6 +72,7 @@ class RelayedCall:
     own: frozenset[str]
     token: TokenOfEvent
     result: Callable[[Mapping[str, Any]], StrategyResult]
+    prepare: Callable[[StrategyTask, float], Awaitable[StrategyTask]] | None = None
 
 
 class Relay:
@@ -234,6 +95,8 @@ class Relay:
             PeerUnavailable: When the service cannot be reached.
             PeerError: When it returns an error.
         """
+        if self._call.prepare is not None:
+            task = await self._call.prepare(task, spend.seconds_left())
         timeout_s = spend.seconds_left() * (1 - _reserved_time_share(task))
         reservation = _reserved(spend, task)
         envelope = Envelope(
@@ -322,8 +185,14 @@ def _settle(reservation: Reservation, finished: Mapping[str, Any], spend: Spend)
     spend.ledger.count_as_spent(usage.unknown_generations, usage.unknown_tokens, unknown)
 
 
-def dialectic(peer: Peer) -> Relay:
-    """Return the five-role dialectic of the assigner."""
+def dialectic(peer: Peer, delegation: Peer, *, experience_timeout_s: float = EXPERIENCE_S) -> Relay:
+    """Return the five-role dialectic of the assigner; the agents' experience with the question is passed to it.
+
+    Args:
+        peer: The assigner.
+        delegation: The delegation service, which has the agents' experience.
+        experience_timeout_s: Time that its reply may take, inside the request's own [s, > 0].
+    """
     stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
     return Relay(
         peer,
@@ -334,8 +203,22 @@ def dialectic(peer: Peer) -> Relay:
             own=frozenset({"deliberation_started"}),
             token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == FINAL_STAGE else "",
             result=_dialectic_result,
+            prepare=partial(_with_experience, delegation=delegation, timeout_s=experience_timeout_s),
         ),
     )
+
+
+async def _with_experience(task: StrategyTask, left_s: float, *, delegation: Peer, timeout_s: float) -> StrategyTask:
+    """Return the task with each agent's experience; unknown, with the reason, where delegation does not return it."""
+    stub = delegation_pb2_grpc.DelegationServiceStub(delegation.channel)
+    request = to_proto({"messages": task.messages}, experience_pb2.MatchExperienceRequest)
+    within_s = max(0.001, min(timeout_s, left_s * EXPERIENCE_TIME_SHARE))
+    try:
+        reply = await delegation.call(stub.MatchExperience, request, timeout_s=within_s)
+    except MetacogError as error:
+        return replace(task, experience={"agents": [], "unknown_reason": f"{error.reason}: {error.message}"})
+    unknown = f"{delegation.name} has no agent of this name"
+    return replace(task, experience={"agents": plain(reply)["agents"], "unknown_reason": unknown})
 
 
 def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
@@ -354,6 +237,7 @@ def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
             "answer_max_tokens": request.max_tokens,
             "run_id": task.run_id,
             "draft": task.route.draft,
+            "experience": task.experience,
         },
         assigner_pb2.DeliberateRequest,
     )

@@ -71,6 +71,31 @@ async def test_equal_agents_get_the_roles_in_their_own_order(assigner: Api) -> N
     assert reply["assignment"] == dict(zip(ROLES, "abcde", strict=True))
 
 
+async def test_a_tie_is_called_a_tie(assigner: Api) -> None:
+    alike = [{"id": name, "msv": state()} for name in "abcde"]
+
+    tied = await assigner.ask("Assign", agents=alike)
+    decided = await assigner.ask("Assign", agents=NAMED, fitness=FITNESS, pins={"EXPERT": "b"})
+
+    assert (tied["tie"], decided["tie"]) == (True, False)
+    assert set(tied["margins"].values()) == {0.0}
+
+
+async def test_roles_that_must_be_apart_are_kept_apart_and_released_where_agents_are_too_few(assigner: Api) -> None:
+    roomy = [{"id": name, "msv": state(), "capacity": 5} for name in "abc"]
+
+    free = await assigner.ask("Assign", agents=roomy)
+    three = await assigner.ask("Assign", agents=roomy, keep_apart=True)
+    one = await assigner.ask("Assign", agents=roomy[:1], keep_apart=True)
+
+    chain_and_generalist = [{"first": role, "second": "GENERALIST"} for role in ROLES[:4]]
+    pairs = [{"first": "CRITIC", "second": "EVALUATOR"}, *chain_and_generalist]
+    assert (set(free["assignment"].values()), free["kept_apart"], free["released"]) == ({"a"}, [], [])
+    assert three["assignment"] == dict(zip(ROLES, "aabac", strict=True))
+    assert (three["kept_apart"], three["released"]) == (pairs, [])
+    assert (one["kept_apart"], one["released"]) == ([], pairs)
+
+
 async def test_an_unknown_fitness_is_null_on_rest_and_absent_on_grpc(services: dict[str, Served]) -> None:
     served, body = services["assigner"], {"agents": [{"id": "a", "msv": {"correctness": 0.9}, "capacity": 5}]}
 
@@ -125,6 +150,17 @@ async def test_a_finished_deliberation_explains_itself(assigner: Api) -> None:
     assert finished["usage"]["generations"] == 4
 
 
+async def test_each_agents_experience_is_its_own(assigner: Api) -> None:
+    known = {"agents": [{"agent": "ada", "experience": 0.75}, {"agent": "ben", "unknown_reason": "none yet"}]}
+
+    finished = await assigner.ask("Deliberate", question=QUESTION, experience=known)
+
+    states = {each["agent"]: each["msv"] for each in finished["assessments"]}
+    assert (states["ada"]["experience"], states["ben"]["experience"]) == (0.75, None)
+    assert states["ben"]["unknown_reasons"]["experience"] == "none yet"
+    assert states["cleo"]["unknown_reasons"]["experience"] == "the experience of this agent was not stated"
+
+
 @pytest.mark.parametrize(
     ("operation", "body", "code", "reason"),
     [
@@ -139,6 +175,12 @@ async def test_a_finished_deliberation_explains_itself(assigner: Api) -> None:
             "INVALID_WEIGHTS",
         ),
         ("Deliberate", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        (
+            "Deliberate",
+            {"question": "?", "experience": {"agents": [{"agent": "ada", "experience": 1.5}]}},
+            "INVALID_ARGUMENT",
+            "MALFORMED_REQUEST",
+        ),
         ("Deliberate", {"question": "?", "agents": ["zoe"]}, "INVALID_ARGUMENT", "UNKNOWN_AGENT"),
         ("Deliberate", {"question": "?", "assignment_kind": "FIXED"}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
     ],

@@ -14,7 +14,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from services.router.relay import Peer
+from chassis.serving.peer import Peer
 from tests.support.apis import RpcApi
 from tests.support.models.scripted_llm import ScriptedLLM, Stall
 from tests.support.stack import ROUTER, Process, cast, failed_start, free_port, process, until

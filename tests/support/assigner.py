@@ -7,11 +7,14 @@ async with assigner_at(scripted, agents) as running:
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
+from chassis.serving.peer import Peer
+from chassis.serving.server import closing
 from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
 from configuration.models import ModelCatalogue, ModelConfig, ModelEndpoint, ModelPrice
 from inference import BackendModelClients, backend_config, build_backend
@@ -46,16 +49,22 @@ async def assigner_at(
     keyring: Keyring | None = None,
     prices: Prices = NO_PRICES,
     others: Mapping[str, ModelServer] = NO_OTHERS,
+    delegation: str = "",
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
-    """An assigner on `llm` with both APIs; without `agents`, with those that ship; `others` are further models."""
+    """An assigner on `llm` with both APIs; without `agents`, with those that ship; `others` are further models.
+
+    With the gRPC address of a delegation service it asks that for the agents' experience.
+    """
     clients = model_clients_of(llm, prices, others)
     configured = agents or read_agents(DEFAULT_AGENTS_FILE)
+    peer = Peer("delegation", delegation) if delegation else None
     parts = Parts(
         model_clients=clients,
         agents=lambda: configured,
         affect=vader,
-        close=clients.close,
+        close=partial(closing, clients.close, *([peer.close] if peer else [])),
+        delegation=peer,
         keyring=keyring or Keyring(),
         health=Health({}, {"inference": clients.probe}),
     )

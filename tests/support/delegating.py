@@ -17,6 +17,7 @@ from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
 from services.delegation.compose import CONTRACT, Parts, compose
 from services.delegation.service.dimensions import Dimension, read_dimensions
+from services.delegation.service.experience.recording import ExperienceRecorder
 from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.settings import Settings
@@ -49,6 +50,7 @@ class Delegation(Running):
 
     use_cases: DelegationUseCases
     recalibrator: Recalibrator
+    recorder: ExperienceRecorder
 
     def api(self, name: str, key: str = "") -> RestApi | RpcApi:
         """Return a client of the API called `name`, with a key."""
@@ -108,7 +110,11 @@ async def delegation_at(
         service.start()
     async with serving(service.app, service.rpc) as running:
         yield Delegation(
-            rest=running.rest, grpc=running.grpc, use_cases=service.use_cases, recalibrator=service.recalibrator
+            rest=running.rest,
+            grpc=running.grpc,
+            use_cases=service.use_cases,
+            recalibrator=service.recalibrator,
+            recorder=service.recorder,
         )
     await service.close()
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from chassis.serving.auth import Keyring
+from chassis.serving.peer import Peer
 from embedded import postgres
 from embedded.postgres.files import database_url
 from inference import Embeddings
@@ -40,7 +41,6 @@ from services.router.compose import (
     postgres_database,
 )
 from services.router.core.calibration import FittingRules
-from services.router.relay import Peer
 from services.router.service.answering.admission import Admission
 from services.router.service.assessment.assessors import VERBALIZED
 from services.router.service.assessment.measures import ExperienceMatching

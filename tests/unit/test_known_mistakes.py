@@ -12,6 +12,7 @@ import pytest
 
 from chassis.errors import ConfigurationInvalid, PeerError
 from chassis.prompts import Prompt
+from chassis.serving.peer import Peer
 from configuration.agents import AgentConfig
 from configuration.routing import read_routing
 from inference import Call, CallInOrder, Completion, CompletionSample, Spend, UnparsableOutput
@@ -27,7 +28,7 @@ from services.assigner import prompts as assigner_prompts
 from services.assigner.compose import compose
 from services.assigner.service.values import DeliberateRequest, DeliberationFinished
 from services.router import prompts as router_prompts
-from services.router.relay import Peer, Relay, RelayedCall
+from services.router.relay import Relay, RelayedCall
 from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assessors import build_assessors

@@ -11,8 +11,10 @@ from kernel.assignment import (
     best_assignment,
     build_problem,
     greedy_assignment,
+    is_tie,
     margins,
     total_fitness,
+    with_roles_apart,
 )
 from kernel.errors import MalformedRequest
 from kernel.msv import MSV
@@ -32,6 +34,7 @@ from services.assigner.service.values import (
     Candidate,
     PartialFitness,
     RoleAssignment,
+    RolePair,
 )
 
 MAX_AGENTS = 10_000
@@ -80,7 +83,7 @@ def assignment_problem(request: AssignRequest, weights: VersionedWeights) -> tup
         pins=request.pins,
         forbidden=[(pair.role, pair.agent) for pair in request.forbidden],
     )
-    return matrix, problem
+    return matrix, with_roles_apart(problem) if request.keep_apart else problem
 
 
 def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: bool = False) -> AssignResponse:
@@ -91,16 +94,20 @@ def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: b
     """
     chosen, greedy = best_assignment(problem), greedy_assignment(problem)
     in_full = bool(matrix.weights) and not brief
+    lost = margins(problem, chosen)
     return AssignResponse(
         assignment=by_role(problem, chosen),
         total_fitness=round(total_fitness(problem, chosen), 12),
         fitness={} if brief else _fitness_by_role(matrix),
         terms=_terms(matrix) if in_full else {},
-        margins=dict(zip(ROLES, margins(problem, chosen), strict=True)),
+        margins=dict(zip(ROLES, lost, strict=True)),
         greedy=None if greedy is None else with_total(problem, greedy),
         partial=_partial(matrix) if in_full else (),
         weights=matrix.weights,
         weights_version=version,
+        tie=is_tie(lost),
+        kept_apart=[RolePair(first=first, second=second) for first, second in problem.apart],
+        released=[RolePair(first=first, second=second) for first, second in problem.released],
     )
 
 

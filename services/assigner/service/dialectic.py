@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from chassis.clock import milliseconds_since
 from chassis.ids import new_id
@@ -30,6 +31,7 @@ from services.assigner import metrics
 from services.assigner.core.stages import ANSWERS
 from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssigner
 from services.assigner.service.stage_runner import (
+    PATIENCE,
     DialecticTask,
     StageAttempt,
     StageRunner,
@@ -41,6 +43,8 @@ from services.assigner.service.values import (
     DeliberationFinished,
     DeliberationStarted,
     Event,
+    KnownAgentExperience,
+    KnownExperience,
     RolesAssigned,
     StageFinished,
     StageMeasured,
@@ -49,7 +53,10 @@ from services.assigner.service.values import (
 # Attempts on a stage: twice on its agent, then once on the next best.
 ATTEMPTS = 3
 # Components of the question, where they were measured: they are the same for all agents.
-QUESTION_COMPONENTS = ("emotional_response", "experience", "importance")
+QUESTION_COMPONENTS = ("emotional_response", "importance")
+EXPERIENCE = "experience"
+# Why the agents' experience is unknown where neither the caller states it nor delegation can be asked.
+NOT_ASKED = "the caller does not state it, and METACOG_ASSIGNER_DELEGATION_ADDRESS names no service to ask"
 NO_SYNTHESIS = "the chain did not reach a synthesis"
 
 _log = logger(__name__)
@@ -76,6 +83,13 @@ class DialecticDefaults:
     familiar: float = NOTE_EXPERIENCE
 
 
+class ExperienceSource(Protocol):
+    """This source finds each agent's experience with a question; it never raises a `MetacogError`."""
+
+    async def __call__(self, question: str, agents: Sequence[str], *, timeout_s: float) -> KnownExperience:
+        """Return what is known of the experience of `agents`, with the reason where it is unknown."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliberationContext:
     """The context holds the agents, clients and defaults that every deliberation uses.
@@ -85,12 +99,14 @@ class DeliberationContext:
         model_clients: The model clients of the agents.
         affect: Measures affect in a text.
         defaults: The values of a request that leaves something out.
+        experience: Finds the agents' experience where the request does not state it; None where that is not possible.
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
     model_clients: ModelClients
     affect: AffectAnalyser
     defaults: DialecticDefaults
+    experience: ExperienceSource | None = None
 
 
 def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> AsyncGenerator[Event, None]:
@@ -113,6 +129,7 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         kind=request.assignment_kind,
         fixed=request.fixed_assignment,
         seed=_assignment_seed(request.assignment_seed, request.seed),
+        keep_apart=request.keep_apart,
     )
     return stream_of(lambda emit: DialecticRun(request, question, agents, role_assigner, context, emit).run())
 
@@ -147,6 +164,8 @@ class DialecticRun:
             seed=request.seed,
         )
         self._question_msv = request.msv
+        self._stated_experience = request.experience
+        self._experience_source = context.experience
         self._measures_stages = request.measure_stages
         self._defaults = defaults
         self._agents = {agent.id: agent for agent in agents}
@@ -194,26 +213,42 @@ class DialecticRun:
         affordable = min(ledger.generations_left - len(CHAIN), ledger.tokens_left // 2 // RATING_MAX_TOKENS)
         repeatable = affordable >= 2 * len(self._agents)
         async with asyncio.TaskGroup() as group:
+            experience = group.create_task(self._experience())
             tasks = [
-                group.create_task(self._assess(agent, affordable=place < affordable, repeatable=repeatable))
+                group.create_task(self._assess(agent, experience, affordable=place < affordable, repeatable=repeatable))
                 for place, agent in enumerate(self._agents.values())
             ]
         self._assessments = [task.result() for task in tasks]
 
-    async def _assess(self, agent: AgentConfig, *, affordable: bool, repeatable: bool) -> AgentAssessed:
+    async def _experience(self) -> KnownExperience:
+        """Return the agents' experience: as the caller states it, else as delegation returns it in a short time."""
+        if self._stated_experience is not None:
+            return self._stated_experience
+        if self._experience_source is None:
+            return KnownExperience(unknown_reason=NOT_ASKED)
+        timeout_s = self._spend.seconds_left() * PATIENCE
+        return await self._experience_source(self._task.question, list(self._agents), timeout_s=timeout_s)
+
+    async def _assess(
+        self, agent: AgentConfig, experience: asyncio.Task[KnownExperience], *, affordable: bool, repeatable: bool
+    ) -> AgentAssessed:
         found = await self._assessor.agent(agent, affordable=affordable, repeatable=repeatable)
-        assessed = self._with_question_components(found)
+        assessed = self._with_known_components(found, (await experience).of(agent.id))
         self._emit(assessed)
         return assessed
 
-    def _with_question_components(self, assessed: AgentAssessed) -> AgentAssessed:
-        """Return the agent's state, with what is known of the question."""
+    def _with_known_components(self, assessed: AgentAssessed, experience: KnownAgentExperience) -> AgentAssessed:
+        """Return the agent's state, with what is known of the question and of the agent's own experience."""
         question_msv = self._question_msv
-        if question_msv is None:
-            return assessed
-        known = {name: level for name in QUESTION_COMPONENTS if (level := getattr(question_msv, name)) is not None}
-        reasons = {name: reason for name, reason in assessed.msv.unknown_reasons.items() if name not in known}
-        return replace(assessed, msv=replace(assessed.msv, **known, unknown_reasons=reasons))
+        of_question = (
+            {} if question_msv is None else {name: getattr(question_msv, name) for name in QUESTION_COMPONENTS}
+        )
+        known = {name: level for name, level in of_question.items() if level is not None}
+        levels = {**known, EXPERIENCE: experience.experience}
+        reasons = {name: reason for name, reason in assessed.msv.unknown_reasons.items() if name not in levels}
+        if experience.experience is None:
+            reasons[EXPERIENCE] = experience.unknown_reason
+        return replace(assessed, msv=replace(assessed.msv, **levels, unknown_reasons=reasons))
 
     def _set_roles(self, roles: RolesAssigned) -> None:
         self._roles = roles

@@ -44,11 +44,13 @@ class AssignmentPolicy:
     Attributes:
         weights: Weights of the fitness in force.
         exploration_share: Share of the deliberations whose request states no kind, in which chance decides [0..1].
+        keep_apart: Whether roles that should be apart go to different agents where the request does not say.
         chance: Returns the seed of a draw where the request gives none.
     """
 
     weights: VersionedWeights = field(default_factory=VersionedWeights)
     exploration_share: float = 0.0
+    keep_apart: bool = False
     chance: Callable[[], int] = random_seed
 
 
@@ -61,6 +63,7 @@ class RoleAssigner:
         kind: The kind of assignment that the request asks for; None leaves it to the policy.
         fixed: Agent by role, for a fixed assignment.
         seed: Seed of a draw; None takes one from the policy.
+        keep_apart: Whether roles that should be apart go to different agents; None: as the policy says.
 
     Raises:
         MalformedRequest: For a fixed assignment that leaves out a role.
@@ -76,12 +79,14 @@ class RoleAssigner:
         kind: AssignmentKind | None,
         fixed: Mapping[Role, str],
         seed: int | None,
+        keep_apart: bool | None = None,
     ) -> None:
         self._capacities = {agent.id: agent.capacity for agent in agents}
         self._policy = policy
         self._kind = kind
         self._fixed = fixed
         self._seed = seed
+        self._keep_apart = policy.keep_apart if keep_apart is None else keep_apart
         ids = list(self._capacities)
         if kind is AssignmentKind.FIXED:
             _check_fixed(fixed, ids)
@@ -123,6 +128,7 @@ class RoleAssigner:
                 for role in ROLES
                 if role not in played
             ],
+            keep_apart=self._keep_apart,
         )
         return assignment_problem(request, self._policy.weights)
 

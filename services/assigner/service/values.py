@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from chassis.serving.wire import Count, Seed
 from kernel.answers import AnswerType
@@ -12,6 +15,11 @@ from kernel.msv import MSV
 from kernel.outcomes import Outcome
 from kernel.roles import Role, Stage
 from kernel.values import value
+
+# Agents whose experience a request may state [count].
+MAX_AGENTS = 1000
+# Why the experience of an agent is unknown that the caller leaves out.
+NOT_STATED = "the experience of this agent was not stated"
 
 
 @value
@@ -32,6 +40,14 @@ class ForbiddenPair:
 
 
 @value
+class RolePair:
+    """These are two roles that different agents should hold."""
+
+    first: Role
+    second: Role
+
+
+@value
 class AssignRequest:
     """This request asks for the best assignment of roles, from states or from given fitness."""
 
@@ -41,6 +57,7 @@ class AssignRequest:
     pins: Mapping[Role, str] = field(default_factory=dict)
     forbidden: Sequence[ForbiddenPair] = ()
     brief: bool = False
+    keep_apart: bool = False
 
 
 @value
@@ -73,6 +90,9 @@ class AssignResponse:
     partial: Sequence[PartialFitness]
     weights: Mapping[Role, Mapping[str, float]]
     weights_version: str = ""
+    tie: bool = False
+    kept_apart: Sequence[RolePair] = ()
+    released: Sequence[RolePair] = ()
 
 
 class AssignmentKind(StrEnum):
@@ -82,6 +102,34 @@ class AssignmentKind(StrEnum):
     GREEDY = "GREEDY"
     RANDOM = "RANDOM"
     FIXED = "FIXED"
+
+
+@value
+class KnownAgentExperience:
+    """This value states how far an agent has experience with the question [0..1]; None where that is unknown."""
+
+    agent: str
+    experience: Annotated[float, Field(ge=0, le=1)] | None = None
+    unknown_reason: str = ""
+    questions: int = 0
+
+
+@value
+class KnownExperience:
+    """This value holds what is known of the agents' experience, and why that of the others is unknown."""
+
+    agents: Annotated[Sequence[KnownAgentExperience], Field(max_length=MAX_AGENTS)] = ()
+    unknown_reason: str = ""
+
+    def of(self, agent: str) -> KnownAgentExperience:
+        """Return the experience of an agent; unknown, with a reason, where it is not stated."""
+        stated = next((each for each in self.agents if each.agent == agent), None)
+        if stated is None:
+            reason = self.unknown_reason or NOT_STATED
+            return KnownAgentExperience(agent=agent, unknown_reason=reason)
+        if stated.experience is None and not stated.unknown_reason:
+            return KnownAgentExperience(agent=agent, unknown_reason=NOT_STATED)
+        return stated
 
 
 @value
@@ -103,6 +151,8 @@ class DeliberateRequest:
     measure_stages: bool = True
     run_id: str = ""
     draft: str = ""
+    keep_apart: bool | None = None
+    experience: KnownExperience | None = None
 
 
 @value

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from services.delegation.service.categories import Categories
+from services.delegation.service.experience.values import MatchExperienceResponse
 from services.delegation.service.monitoring import Monitoring
 from services.delegation.service.profiles import Profiles
 from services.delegation.service.values import Event, SelfAssessResponse, TaskFeedbackResponse
@@ -16,6 +17,7 @@ class DelegationUseCases:
     Attributes:
         process: Processes a task.
         self_assess: Has agents assess themselves.
+        match_experience: States how far agents have experience with a question.
         submit_feedback: Records whether a task's answer was right.
         profiles: Operations on profiles.
         monitoring: Agents, flows, reliability and drift.
@@ -24,6 +26,7 @@ class DelegationUseCases:
 
     process: Callable[..., AsyncGenerator[Event, None]]
     self_assess: Callable[..., Awaitable[SelfAssessResponse]]
+    match_experience: Callable[..., Awaitable[MatchExperienceResponse]]
     submit_feedback: Callable[..., Awaitable[TaskFeedbackResponse]]
     profiles: Profiles
     monitoring: Monitoring

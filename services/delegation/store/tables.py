@@ -3,9 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, DateTime, Float, Index, Integer, MetaData, String, text
+from sqlalchemy import Boolean, DateTime, Float, ForeignKey, Index, Integer, MetaData, String, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from chassis.schema.vectors import VectorOfAnyLength
 
 SCHEMA = "delegation"
 
@@ -217,3 +219,27 @@ class CategoryRow(DelegationTable):
     nearest_similarity: Mapped[float | None] = mapped_column(Float)
     discovered_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     adopted_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+class AgentExperienceRow(DelegationTable):
+    """An agent answered the question of a task right; the row holds the vector of the question, never its text.
+
+    It has no vector, and an empty encoder, until the question was embedded.
+    """
+
+    __tablename__ = "agent_experiences"
+    __table_args__ = (
+        Index("ix_agent_experiences_newest", "key_name", "agent", "learned_at"),
+        Index("ix_agent_experiences_pending", "learned_at", postgresql_where=text("embedding IS NULL")),
+    )
+
+    task_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey(f"{SCHEMA}.tasks.task_id", ondelete="CASCADE"), primary_key=True
+    )
+    agent: Mapped[str] = mapped_column(String(128), primary_key=True)
+    key_name: Mapped[str] = mapped_column(String)
+    dimensions: Mapped[list[str]] = mapped_column(ARRAY(String))
+    encoder: Mapped[str] = mapped_column(String)
+    vector_dimension: Mapped[int] = mapped_column(Integer)
+    embedding: Mapped[Any] = mapped_column(VectorOfAnyLength, nullable=True)
+    learned_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))

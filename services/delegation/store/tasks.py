@@ -22,6 +22,7 @@ from services.delegation.errors import TaskNotFound
 from services.delegation.metrics import LABELS
 from services.delegation.service.task_records import MakeDocument, TaskConfidence, TaskRecord
 from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
+from services.delegation.store.experience import add_experience
 from services.delegation.store.learning import LessonBatch, apply_lessons
 from services.delegation.store.requests import answer_request
 from services.delegation.store.tables import LabelledConfidenceRow, TaskFeedbackRow, TaskRow
@@ -68,6 +69,7 @@ class PostgresTasks:
                 updates = await self._learn(session, record, label.correct, "") if learns else []
             stored = without_nul(dict(document(updates)))
             await session.execute(insert(TaskRow).values({**row, "document": stored}))
+            await add_experience(session, record, updates)
             if request_id:
                 await answer_request(session, record.key_name, request_id, record.task_id)
         return updates
@@ -124,6 +126,7 @@ class PostgresTasks:
         if not reason:
             task.learned = True
             updates = await self._learn(session, record, request.correct, request.feedback_id)
+            await add_experience(session, record, updates)
             reason = "" if updates else "frozen"
         assert task.judged_at is not None
         label = AnswerLabel(

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import BACKGROUND_WITHIN_S, Sessions, transaction, without_nul
 from chassis.page_tokens import token_of
+from chassis.schema.vectors import vector_text
 from inference import Embedded, Encoder
 from kernel.msv.experience import SOURCES
 from services.router.errors import DocumentNotFound
@@ -37,7 +38,6 @@ from services.router.store.knowledge_tables import (
     rank_after,
     stored_documents,
     upsert_of,
-    vector_text,
 )
 from services.router.store.nearest_vectors import MOST_CANDIDATES, VectorSpace, indexes, nearest_of, search_of, tuning
 

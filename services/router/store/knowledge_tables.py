@@ -4,7 +4,7 @@ The vector columns have no dimension of their own: every encoder has one. They a
 for each encoder, made when its first text is stored (docs/adr/0009-vectors-of-any-encoder.md).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -13,7 +13,6 @@ import orjson
 from sqlalchemy import (
     ColumnElement,
     DateTime,
-    Dialect,
     Executable,
     ForeignKey,
     Identity,
@@ -30,10 +29,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
-from sqlalchemy.types import UserDefinedType
 
 from chassis.database import without_nul
 from chassis.page_tokens import invalid_token, number_in, parts_of, time_in
+from chassis.schema.vectors import VectorOfAnyLength
 from inference import Vectors
 from services.router.service.knowledge.values import (
     DocumentDraft,
@@ -44,31 +43,6 @@ from services.router.service.knowledge.values import (
 )
 from services.router.store.nearest_vectors import MOST_CANDIDATES, VectorSpace
 from services.router.store.tables import SCHEMA, RouterTable
-
-
-def vector_text(row: Any) -> str:  # noqa: ANN401 - a row of `Vectors`, which numpy does not type
-    """Return a vector as PostgreSQL reads it.
-
-    Example:
-        >>> import numpy as np
-        >>> vector_text(np.array([0.5, -1.0], dtype=np.float32))
-        '[0.5,-1.0]'
-    """
-    return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY).decode()
-
-
-class VectorOfAnyLength(UserDefinedType[Vectors]):
-    """The type `vector` of pgvector is written and never read back: only PostgreSQL compares vectors."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        """Return the name of the type."""
-        return "vector"
-
-    def bind_processor(self, _dialect: Dialect) -> Callable[[Any], str]:
-        """Return the function that writes a vector."""
-        return vector_text
 
 
 class EncoderRow(RouterTable):

@@ -286,10 +286,11 @@ async def test_an_agent_that_cannot_rate_itself_is_flagged_and_takes_part(api: R
     assert "a03" in finished["roles"]["assignment"].values()
 
 
-async def test_what_is_known_of_the_query_holds_for_every_agent(api: RpcApi) -> None:
-    finished = await deliberated(api, msv={"experience": 0.75, "emotional_response": 0.5})
+async def test_importance_and_affect_of_the_query_hold_for_every_agent_and_its_experience_does_not(api: RpcApi) -> None:
+    finished = await deliberated(api, msv={"experience": 0.75, "importance": 0.25, "emotional_response": 0.5})
 
-    assert {each["msv"]["experience"] for each in finished["assessments"]} == {0.75}
+    assert {each["msv"]["experience"] for each in finished["assessments"]} == {None}
+    assert {each["msv"]["importance"] for each in finished["assessments"]} == {0.25}
     assert {each["msv"]["emotional_response"] for each in finished["assessments"]} == {0.5}
 
 

@@ -19,6 +19,7 @@ from chassis.database import StatementRejected
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
+from chassis.schema.vectors import vector_text
 from chassis.serving.auth import ApiKey, Keyring
 from configuration.keys import TEACH
 from inference import Embedded, Encoder, EncoderUnavailable, Spend
@@ -43,7 +44,6 @@ from services.router.service.knowledge.values import (
 )
 from services.router.service.runs.values import Run
 from services.router.store.knowledge import PostgresKnowledge
-from services.router.store.knowledge_tables import vector_text
 from services.router.store.nearest_vectors import VectorSpace as NearestPlace
 from services.router.store.nearest_vectors import nearest_of
 from tests.contract.fake_knowledge import FakeEncoder, fake_embeddings

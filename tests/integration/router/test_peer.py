@@ -15,10 +15,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from chassis.errors import PeerError, PeerUnavailable
 from chassis.serving.auth import Keyring
+from chassis.serving.peer import Peer
 from chassis.serving.server import grpc_server
 from chassis.serving.wire import to_proto
 from kernel.errors import Code, MetacogError
-from services.router.relay import Peer
 from tests.support.assigner import assigner_at
 from tests.support.models.scripted_llm import ScriptedLLM, Stall
 from tests.support.stack import NO_SERVER, cast

@@ -22,6 +22,8 @@ from services.assigner.service.values import (
     DeliberateRequest,
     DeliberationFinished,
     Event,
+    KnownAgentExperience,
+    KnownExperience,
     RolesAssigned,
     StageFinished,
     StageMeasured,
@@ -358,6 +360,70 @@ async def test_agents_without_a_capacity_fill_the_roles(stated: tuple[int | None
     result = await finished(REQUEST, None, configured)
 
     assert result.roles.capacities == dict(zip(AGENTS, roles, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("configured", "requested", "apart"), [(True, None, True), (True, False, False), (False, True, True)]
+)
+async def test_the_request_and_else_the_configuration_keeps_roles_apart(
+    configured: bool, requested: bool | None, apart: bool
+) -> None:
+    agents = [AgentConfig(id=name, capacity=5) for name in AGENTS[:3]]
+    sure = FakeModelClients(sure={"ada": 90.0})
+
+    done = await finished(request_for(keep_apart=requested), sure, agents, keep_apart=configured)
+
+    roles = done.roles.assignment
+    assert bool(done.roles.optimum.kept_apart) == apart
+    assert (roles[Role.GENERALIST] not in [roles[role] for role in ROLES[:4]]) == apart
+
+
+KNOWN = KnownExperience(
+    agents=[
+        KnownAgentExperience(agent="ada", experience=0.9, questions=3),
+        KnownAgentExperience(agent="ben", experience=None, unknown_reason="no right answer is recorded"),
+    ],
+    unknown_reason="nobody of this name",
+)
+
+
+async def test_each_agent_has_its_own_experience_and_the_questions_is_not_that_of_all() -> None:
+    question = MSV(experience=0.3, importance=0.2, emotional_response=0.1)
+
+    done = await finished(request_for(msv=question, experience=KNOWN))
+
+    states = {each.agent: each.msv for each in done.assessments}
+    assert [states[name].experience for name in AGENTS] == [0.9, None, None, None, None]
+    assert "experience" not in states["ada"].unknown_reasons
+    assert states["ben"].unknown_reasons["experience"] == "no right answer is recorded"
+    assert states["cleo"].unknown_reasons["experience"] == "nobody of this name"
+    assert {(state.importance, state.emotional_response) for state in states.values()} == {(0.2, 0.1)}
+
+
+async def test_the_agent_with_experience_gets_the_role_that_needs_it() -> None:
+    known = KnownExperience(
+        agents=[KnownAgentExperience(agent=name, experience=1.0 if name == "eve" else 0.1) for name in AGENTS]
+    )
+
+    done = await finished(request_for(experience=known))
+
+    assert done.roles.assignment[Role.SYNTHESIZER] == "eve"  # its weight of experience is the largest
+    assert done.roles.optimum.terms[Role.SYNTHESIZER]["eve"]["experience"] == pytest.approx(0.6)
+
+
+async def test_without_a_service_to_ask_the_agents_experience_is_unknown_with_that_reason() -> None:
+    done = await finished(request_for(msv=MSV(experience=0.3)))
+
+    assert {each.msv.experience for each in done.assessments} == {None}
+    assert "METACOG_ASSIGNER_DELEGATION_ADDRESS" in done.assessments[0].msv.unknown_reasons["experience"]
+
+
+async def test_what_the_request_knows_of_the_question_still_decides_on_the_note() -> None:
+    familiar = MSV(experience=0.9, importance=0.8)
+
+    done = await finished(request_for(msv=familiar))
+
+    assert done.note_reason == "experience 0.90 is above 0.40"
 
 
 async def test_roles_that_cannot_be_assigned_are_an_error_before_anything_is_spent() -> None:

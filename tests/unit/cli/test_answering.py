@@ -165,6 +165,25 @@ def test_the_matrix_marks_the_chosen_cells_and_where_greedy_differs(capsys: pyte
     assert "total fitness 1.500, greedy first-available 1.300, gain 0.200" in out
 
 
+def test_the_matrix_calls_a_tie_a_tie_and_names_roles_that_are_not_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    optimum = {
+        "assignment": {"EXPERT": "ada"},
+        "total_fitness": 0.7,
+        "fitness": {"EXPERT": {"ada": 0.7, "ben": 0.7}},
+        "margins": {"EXPERT": 0.0},
+        "greedy": None,
+        "tie": True,
+        "released": [{"first": "CRITIC", "second": "EVALUATOR"}],
+    }
+    roles = {"optimum": optimum, "assignment": optimum["assignment"], "reason": ""}
+
+    out = explained(capsys, ("roles_assigned", roles), ("run_finished", run()))
+
+    assert "tie: another assignment has the same total fitness" in out
+    assert "not kept apart, because the agents are too few: critic and evaluator" in out
+    assert "optimal" not in out
+
+
 def test_the_state_after_each_stage_and_the_note_stand_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     dialectic = {
         "measurements": [

@@ -23,6 +23,7 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from metacog.common.v1 import agent_pb2 as metacog_dot_common_dot_v1_dot_agent__pb2
 from metacog.common.v1 import answer_pb2 as metacog_dot_common_dot_v1_dot_answer__pb2
 from metacog.common.v1 import envelope_pb2 as metacog_dot_common_dot_v1_dot_envelope__pb2
 from metacog.common.v1 import msv_pb2 as metacog_dot_common_dot_v1_dot_msv__pb2
@@ -30,7 +31,7 @@ from metacog.common.v1 import stage_pb2 as metacog_dot_common_dot_v1_dot_stage__
 from metacog.common.v1 import turn_pb2 as metacog_dot_common_dot_v1_dot_turn__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"metacog/assigner/v1/assigner.proto\x12\x13metacog.assigner.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1emetacog/common/v1/answer.proto\x1a metacog/common/v1/envelope.proto\x1a\x1bmetacog/common/v1/msv.proto\x1a\x1dmetacog/common/v1/stage.proto\x1a\x1cmetacog/common/v1/turn.proto\"`\n\tCandidate\x12\n\n\x02id\x18\x01 \x01(\t\x12#\n\x03msv\x18\x02 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x05H\x00\x88\x01\x01\x42\x0b\n\t_capacity\"\x80\x01\n\x0c\x41gentFitness\x12@\n\x08\x62y_agent\x18\x01 \x03(\x0b\x32..metacog.assigner.v1.AgentFitness.ByAgentEntry\x1a.\n\x0c\x42yAgentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x94\x01\n\x10\x43omponentWeights\x12L\n\x0c\x62y_component\x18\x01 \x03(\x0b\x32\x36.metacog.assigner.v1.ComponentWeights.ByComponentEntry\x1a\x32\n\x10\x42yComponentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"E\n\rForbiddenPair\x12%\n\x04role\x18\x01 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\r\n\x05\x61gent\x18\x02 \x01(\t\"\x9c\x04\n\rAssignRequest\x12.\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x1e.metacog.assigner.v1.Candidate\x12@\n\x07\x66itness\x18\x02 \x03(\x0b\x32/.metacog.assigner.v1.AssignRequest.FitnessEntry\x12@\n\x07weights\x18\x03 \x03(\x0b\x32/.metacog.assigner.v1.AssignRequest.WeightsEntry\x12:\n\x04pins\x18\x04 \x03(\x0b\x32,.metacog.assigner.v1.AssignRequest.PinsEntry\x12\x35\n\tforbidden\x18\x05 \x03(\x0b\x32\".metacog.assigner.v1.ForbiddenPair\x12\r\n\x05\x62rief\x18\x06 \x01(\x08\x1aQ\n\x0c\x46itnessEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.metacog.assigner.v1.AgentFitness:\x02\x38\x01\x1aU\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32%.metacog.assigner.v1.ComponentWeights:\x02\x38\x01\x1a+\n\tPinsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8c\x01\n\x0c\x46itnessTerms\x12H\n\x0c\x62y_component\x18\x01 \x03(\x0b\x32\x32.metacog.assigner.v1.FitnessTerms.ByComponentEntry\x1a\x32\n\x10\x42yComponentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x9f\x01\n\nAgentTerms\x12>\n\x08\x62y_agent\x18\x01 \x03(\x0b\x32,.metacog.assigner.v1.AgentTerms.ByAgentEntry\x1aQ\n\x0c\x42yAgentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.metacog.assigner.v1.FitnessTerms:\x02\x38\x01\"W\n\x0ePartialFitness\x12%\n\x04role\x18\x01 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x0f\n\x07unknown\x18\x03 \x03(\t\"\xba\x01\n\x0eRoleAssignment\x12G\n\nassignment\x18\x01 \x03(\x0b\x32\x33.metacog.assigner.v1.RoleAssignment.AssignmentEntry\x12\x1a\n\rtotal_fitness\x18\x02 \x01(\x01H\x00\x88\x01\x01\x1a\x31\n\x0f\x41ssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_total_fitness\"\xd8\x06\n\x0e\x41ssignResponse\x12G\n\nassignment\x18\x01 \x03(\x0b\x32\x33.metacog.assigner.v1.AssignResponse.AssignmentEntry\x12\x15\n\rtotal_fitness\x18\x02 \x01(\x01\x12\x41\n\x07\x66itness\x18\x03 \x03(\x0b\x32\x30.metacog.assigner.v1.AssignResponse.FitnessEntry\x12=\n\x05terms\x18\x04 \x03(\x0b\x32..metacog.assigner.v1.AssignResponse.TermsEntry\x12\x41\n\x07margins\x18\x05 \x03(\x0b\x32\x30.metacog.assigner.v1.AssignResponse.MarginsEntry\x12\x33\n\x06greedy\x18\x06 \x01(\x0b\x32#.metacog.assigner.v1.RoleAssignment\x12\x34\n\x07partial\x18\x07 \x03(\x0b\x32#.metacog.assigner.v1.PartialFitness\x12\x41\n\x07weights\x18\x08 \x03(\x0b\x32\x30.metacog.assigner.v1.AssignResponse.WeightsEntry\x12\x17\n\x0fweights_version\x18\t \x01(\t\x1a\x31\n\x0f\x41ssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aQ\n\x0c\x46itnessEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.metacog.assigner.v1.AgentFitness:\x02\x38\x01\x1aM\n\nTermsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.metacog.assigner.v1.AgentTerms:\x02\x38\x01\x1a.\n\x0cMarginsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1aU\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32%.metacog.assigner.v1.ComponentWeights:\x02\x38\x01\"\xbc\x05\n\x11\x44\x65liberateRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12)\n\x08messages\x18\x02 \x03(\x0b\x32\x17.metacog.common.v1.Turn\x12#\n\x03msv\x18\x03 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\x32\n\x0b\x61nswer_type\x18\x04 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12\x0e\n\x06\x61gents\x18\x05 \x03(\t\x12<\n\x0f\x61ssignment_kind\x18\x06 \x01(\x0e\x32#.metacog.assigner.v1.AssignmentKind\x12\x1c\n\x0f\x61ssignment_seed\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12U\n\x10\x66ixed_assignment\x18\x08 \x03(\x0b\x32;.metacog.assigner.v1.DeliberateRequest.FixedAssignmentEntry\x12-\n\x08\x65nvelope\x18\t \x01(\x0b\x32\x1b.metacog.common.v1.Envelope\x12\x11\n\x04seed\x18\n \x01(\x03H\x01\x88\x01\x01\x12\x1d\n\x10stage_max_tokens\x18\x0b \x01(\x05H\x02\x88\x01\x01\x12\x1e\n\x11\x61nswer_max_tokens\x18\x0c \x01(\x05H\x03\x88\x01\x01\x12\x1b\n\x0emeasure_stages\x18\r \x01(\x08H\x04\x88\x01\x01\x12\x0e\n\x06run_id\x18\x0e \x01(\t\x12\r\n\x05\x64raft\x18\x0f \x01(\t\x1a\x36\n\x14\x46ixedAssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x12\n\x10_assignment_seedB\x07\n\x05_seedB\x13\n\x11_stage_max_tokensB\x14\n\x12_answer_max_tokensB\x11\n\x0f_measure_stages\"5\n\x13\x44\x65liberationStarted\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61gents\x18\x02 \x03(\t\"\xac\x01\n\rAgentAssessed\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12#\n\x03msv\x18\x03 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\x15\n\rprompt_digest\x18\x04 \x01(\t\x12,\n\x05usage\x18\x05 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x01\"\xdd\x03\n\rRolesAssigned\x12<\n\x0f\x61ssignment_kind\x18\x01 \x01(\x0e\x32#.metacog.assigner.v1.AssignmentKind\x12\x46\n\nassignment\x18\x02 \x03(\x0b\x32\x32.metacog.assigner.v1.RolesAssigned.AssignmentEntry\x12\x1a\n\rtotal_fitness\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\npropensity\x18\x04 \x01(\x01\x12\x34\n\x07optimum\x18\x05 \x01(\x0b\x32#.metacog.assigner.v1.AssignResponse\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x10\n\x08\x65xplored\x18\x07 \x01(\x08\x12\x46\n\ncapacities\x18\x08 \x03(\x0b\x32\x32.metacog.assigner.v1.RolesAssigned.CapacitiesEntry\x1a\x31\n\x0f\x41ssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x31\n\x0f\x43\x61pacitiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\x42\x10\n\x0e_total_fitness\"\x96\x04\n\x14\x44\x65liberationFinished\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12+\n\x07outcome\x18\x02 \x01(\x0e\x32\x1a.metacog.common.v1.Outcome\x12\x0c\n\x04note\x18\x03 \x01(\t\x12\x13\n\x0bnote_reason\x18\x04 \x01(\t\x12\x30\n\x06stages\x18\x05 \x03(\x0b\x32 .metacog.common.v1.StageFinished\x12\x36\n\x0cmeasurements\x18\x06 \x03(\x0b\x32 .metacog.common.v1.StageMeasured\x12\x37\n\x0b\x61ssessments\x18\x07 \x03(\x0b\x32\".metacog.assigner.v1.AgentAssessed\x12\x31\n\x05roles\x18\x08 \x01(\x0b\x32\".metacog.assigner.v1.RolesAssigned\x12\'\n\x05usage\x18\t \x01(\x0b\x32\x18.metacog.common.v1.Usage\x12\x10\n\x08\x64\x65graded\x18\n \x01(\x08\x12\x18\n\x10\x64\x65graded_reasons\x18\x0b \x03(\t\x12\x18\n\x10\x62udget_exhausted\x18\x0c \x01(\x08\x12\x13\n\x0b\x64uration_ms\x18\r \x01(\x01\x12\x0e\n\x06run_id\x18\x0e \x01(\t\x12\x34\n\nnote_stage\x18\x0f \x01(\x0b\x32 .metacog.common.v1.StageFinished\"\x97\x04\n\x12\x44\x65liberateResponse\x12H\n\x14\x64\x65liberation_started\x18\x01 \x01(\x0b\x32(.metacog.assigner.v1.DeliberationStartedH\x00\x12<\n\x0e\x61gent_assessed\x18\x02 \x01(\x0b\x32\".metacog.assigner.v1.AgentAssessedH\x00\x12<\n\x0eroles_assigned\x18\x03 \x01(\x0b\x32\".metacog.assigner.v1.RolesAssignedH\x00\x12\x38\n\rstage_started\x18\x04 \x01(\x0b\x32\x1f.metacog.common.v1.StageStartedH\x00\x12\x34\n\x0bstage_token\x18\x05 \x01(\x0b\x32\x1d.metacog.common.v1.StageTokenH\x00\x12:\n\x0estage_finished\x18\x06 \x01(\x0b\x32 .metacog.common.v1.StageFinishedH\x00\x12:\n\x0estage_measured\x18\x07 \x01(\x0b\x32 .metacog.common.v1.StageMeasuredH\x00\x12J\n\x15\x64\x65liberation_finished\x18\x08 \x01(\x0b\x32).metacog.assigner.v1.DeliberationFinishedH\x00\x42\x07\n\x05\x65vent*\xa1\x01\n\x0e\x41ssignmentKind\x12\x1f\n\x1b\x41SSIGNMENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41SSIGNMENT_KIND_OPTIMAL\x10\x01\x12\x1a\n\x16\x41SSIGNMENT_KIND_GREEDY\x10\x02\x12\x1a\n\x16\x41SSIGNMENT_KIND_RANDOM\x10\x03\x12\x19\n\x15\x41SSIGNMENT_KIND_FIXED\x10\x04\x32\xff\x01\n\x0f\x41ssignerService\x12m\n\x06\x41ssign\x12\".metacog.assigner.v1.AssignRequest\x1a#.metacog.assigner.v1.AssignResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\"\x0f/v1/assignments:\x01*\x12}\n\nDeliberate\x12&.metacog.assigner.v1.DeliberateRequest\x1a\'.metacog.assigner.v1.DeliberateResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x11/v1/deliberations:\x01*0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"metacog/assigner/v1/assigner.proto\x12\x13metacog.assigner.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1dmetacog/common/v1/agent.proto\x1a\x1emetacog/common/v1/answer.proto\x1a metacog/common/v1/envelope.proto\x1a\x1bmetacog/common/v1/msv.proto\x1a\x1dmetacog/common/v1/stage.proto\x1a\x1cmetacog/common/v1/turn.proto\"`\n\tCandidate\x12\n\n\x02id\x18\x01 \x01(\t\x12#\n\x03msv\x18\x02 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x05H\x00\x88\x01\x01\x42\x0b\n\t_capacity\"\x80\x01\n\x0c\x41gentFitness\x12@\n\x08\x62y_agent\x18\x01 \x03(\x0b\x32..metacog.assigner.v1.AgentFitness.ByAgentEntry\x1a.\n\x0c\x42yAgentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x94\x01\n\x10\x43omponentWeights\x12L\n\x0c\x62y_component\x18\x01 \x03(\x0b\x32\x36.metacog.assigner.v1.ComponentWeights.ByComponentEntry\x1a\x32\n\x10\x42yComponentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"E\n\rForbiddenPair\x12%\n\x04role\x18\x01 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\r\n\x05\x61gent\x18\x02 \x01(\t\"[\n\x08RolePair\x12&\n\x05\x66irst\x18\x01 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\'\n\x06second\x18\x02 \x01(\x0e\x32\x17.metacog.common.v1.Role\"\xb0\x04\n\rAssignRequest\x12.\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x1e.metacog.assigner.v1.Candidate\x12@\n\x07\x66itness\x18\x02 \x03(\x0b\x32/.metacog.assigner.v1.AssignRequest.FitnessEntry\x12@\n\x07weights\x18\x03 \x03(\x0b\x32/.metacog.assigner.v1.AssignRequest.WeightsEntry\x12:\n\x04pins\x18\x04 \x03(\x0b\x32,.metacog.assigner.v1.AssignRequest.PinsEntry\x12\x35\n\tforbidden\x18\x05 \x03(\x0b\x32\".metacog.assigner.v1.ForbiddenPair\x12\r\n\x05\x62rief\x18\x06 \x01(\x08\x12\x12\n\nkeep_apart\x18\x07 \x01(\x08\x1aQ\n\x0c\x46itnessEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.metacog.assigner.v1.AgentFitness:\x02\x38\x01\x1aU\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32%.metacog.assigner.v1.ComponentWeights:\x02\x38\x01\x1a+\n\tPinsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8c\x01\n\x0c\x46itnessTerms\x12H\n\x0c\x62y_component\x18\x01 \x03(\x0b\x32\x32.metacog.assigner.v1.FitnessTerms.ByComponentEntry\x1a\x32\n\x10\x42yComponentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x9f\x01\n\nAgentTerms\x12>\n\x08\x62y_agent\x18\x01 \x03(\x0b\x32,.metacog.assigner.v1.AgentTerms.ByAgentEntry\x1aQ\n\x0c\x42yAgentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.metacog.assigner.v1.FitnessTerms:\x02\x38\x01\"W\n\x0ePartialFitness\x12%\n\x04role\x18\x01 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x0f\n\x07unknown\x18\x03 \x03(\t\"\xba\x01\n\x0eRoleAssignment\x12G\n\nassignment\x18\x01 \x03(\x0b\x32\x33.metacog.assigner.v1.RoleAssignment.AssignmentEntry\x12\x1a\n\rtotal_fitness\x18\x02 \x01(\x01H\x00\x88\x01\x01\x1a\x31\n\x0f\x41ssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_total_fitness\"\xc9\x07\n\x0e\x41ssignResponse\x12G\n\nassignment\x18\x01 \x03(\x0b\x32\x33.metacog.assigner.v1.AssignResponse.AssignmentEntry\x12\x15\n\rtotal_fitness\x18\x02 \x01(\x01\x12\x41\n\x07\x66itness\x18\x03 \x03(\x0b\x32\x30.metacog.assigner.v1.AssignResponse.FitnessEntry\x12=\n\x05terms\x18\x04 \x03(\x0b\x32..metacog.assigner.v1.AssignResponse.TermsEntry\x12\x41\n\x07margins\x18\x05 \x03(\x0b\x32\x30.metacog.assigner.v1.AssignResponse.MarginsEntry\x12\x33\n\x06greedy\x18\x06 \x01(\x0b\x32#.metacog.assigner.v1.RoleAssignment\x12\x34\n\x07partial\x18\x07 \x03(\x0b\x32#.metacog.assigner.v1.PartialFitness\x12\x41\n\x07weights\x18\x08 \x03(\x0b\x32\x30.metacog.assigner.v1.AssignResponse.WeightsEntry\x12\x17\n\x0fweights_version\x18\t \x01(\t\x12\x0b\n\x03tie\x18\n \x01(\x08\x12\x31\n\nkept_apart\x18\x0b \x03(\x0b\x32\x1d.metacog.assigner.v1.RolePair\x12/\n\x08released\x18\x0c \x03(\x0b\x32\x1d.metacog.assigner.v1.RolePair\x1a\x31\n\x0f\x41ssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aQ\n\x0c\x46itnessEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.metacog.assigner.v1.AgentFitness:\x02\x38\x01\x1aM\n\nTermsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.metacog.assigner.v1.AgentTerms:\x02\x38\x01\x1a.\n\x0cMarginsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1aU\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32%.metacog.assigner.v1.ComponentWeights:\x02\x38\x01\"]\n\x0fKnownExperience\x12\x32\n\x06\x61gents\x18\x01 \x03(\x0b\x32\".metacog.common.v1.AgentExperience\x12\x16\n\x0eunknown_reason\x18\x02 \x01(\t\"\x9e\x06\n\x11\x44\x65liberateRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12)\n\x08messages\x18\x02 \x03(\x0b\x32\x17.metacog.common.v1.Turn\x12#\n\x03msv\x18\x03 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\x32\n\x0b\x61nswer_type\x18\x04 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12\x0e\n\x06\x61gents\x18\x05 \x03(\t\x12<\n\x0f\x61ssignment_kind\x18\x06 \x01(\x0e\x32#.metacog.assigner.v1.AssignmentKind\x12\x1c\n\x0f\x61ssignment_seed\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12U\n\x10\x66ixed_assignment\x18\x08 \x03(\x0b\x32;.metacog.assigner.v1.DeliberateRequest.FixedAssignmentEntry\x12-\n\x08\x65nvelope\x18\t \x01(\x0b\x32\x1b.metacog.common.v1.Envelope\x12\x11\n\x04seed\x18\n \x01(\x03H\x01\x88\x01\x01\x12\x1d\n\x10stage_max_tokens\x18\x0b \x01(\x05H\x02\x88\x01\x01\x12\x1e\n\x11\x61nswer_max_tokens\x18\x0c \x01(\x05H\x03\x88\x01\x01\x12\x1b\n\x0emeasure_stages\x18\r \x01(\x08H\x04\x88\x01\x01\x12\x0e\n\x06run_id\x18\x0e \x01(\t\x12\r\n\x05\x64raft\x18\x0f \x01(\t\x12\x17\n\nkeep_apart\x18\x10 \x01(\x08H\x05\x88\x01\x01\x12\x38\n\nexperience\x18\x11 \x01(\x0b\x32$.metacog.assigner.v1.KnownExperience\x1a\x36\n\x14\x46ixedAssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x12\n\x10_assignment_seedB\x07\n\x05_seedB\x13\n\x11_stage_max_tokensB\x14\n\x12_answer_max_tokensB\x11\n\x0f_measure_stagesB\r\n\x0b_keep_apart\"5\n\x13\x44\x65liberationStarted\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61gents\x18\x02 \x03(\t\"\xac\x01\n\rAgentAssessed\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12#\n\x03msv\x18\x03 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\x15\n\rprompt_digest\x18\x04 \x01(\t\x12,\n\x05usage\x18\x05 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x01\"\xdd\x03\n\rRolesAssigned\x12<\n\x0f\x61ssignment_kind\x18\x01 \x01(\x0e\x32#.metacog.assigner.v1.AssignmentKind\x12\x46\n\nassignment\x18\x02 \x03(\x0b\x32\x32.metacog.assigner.v1.RolesAssigned.AssignmentEntry\x12\x1a\n\rtotal_fitness\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\npropensity\x18\x04 \x01(\x01\x12\x34\n\x07optimum\x18\x05 \x01(\x0b\x32#.metacog.assigner.v1.AssignResponse\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x10\n\x08\x65xplored\x18\x07 \x01(\x08\x12\x46\n\ncapacities\x18\x08 \x03(\x0b\x32\x32.metacog.assigner.v1.RolesAssigned.CapacitiesEntry\x1a\x31\n\x0f\x41ssignmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x31\n\x0f\x43\x61pacitiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\x42\x10\n\x0e_total_fitness\"\x96\x04\n\x14\x44\x65liberationFinished\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12+\n\x07outcome\x18\x02 \x01(\x0e\x32\x1a.metacog.common.v1.Outcome\x12\x0c\n\x04note\x18\x03 \x01(\t\x12\x13\n\x0bnote_reason\x18\x04 \x01(\t\x12\x30\n\x06stages\x18\x05 \x03(\x0b\x32 .metacog.common.v1.StageFinished\x12\x36\n\x0cmeasurements\x18\x06 \x03(\x0b\x32 .metacog.common.v1.StageMeasured\x12\x37\n\x0b\x61ssessments\x18\x07 \x03(\x0b\x32\".metacog.assigner.v1.AgentAssessed\x12\x31\n\x05roles\x18\x08 \x01(\x0b\x32\".metacog.assigner.v1.RolesAssigned\x12\'\n\x05usage\x18\t \x01(\x0b\x32\x18.metacog.common.v1.Usage\x12\x10\n\x08\x64\x65graded\x18\n \x01(\x08\x12\x18\n\x10\x64\x65graded_reasons\x18\x0b \x03(\t\x12\x18\n\x10\x62udget_exhausted\x18\x0c \x01(\x08\x12\x13\n\x0b\x64uration_ms\x18\r \x01(\x01\x12\x0e\n\x06run_id\x18\x0e \x01(\t\x12\x34\n\nnote_stage\x18\x0f \x01(\x0b\x32 .metacog.common.v1.StageFinished\"\x97\x04\n\x12\x44\x65liberateResponse\x12H\n\x14\x64\x65liberation_started\x18\x01 \x01(\x0b\x32(.metacog.assigner.v1.DeliberationStartedH\x00\x12<\n\x0e\x61gent_assessed\x18\x02 \x01(\x0b\x32\".metacog.assigner.v1.AgentAssessedH\x00\x12<\n\x0eroles_assigned\x18\x03 \x01(\x0b\x32\".metacog.assigner.v1.RolesAssignedH\x00\x12\x38\n\rstage_started\x18\x04 \x01(\x0b\x32\x1f.metacog.common.v1.StageStartedH\x00\x12\x34\n\x0bstage_token\x18\x05 \x01(\x0b\x32\x1d.metacog.common.v1.StageTokenH\x00\x12:\n\x0estage_finished\x18\x06 \x01(\x0b\x32 .metacog.common.v1.StageFinishedH\x00\x12:\n\x0estage_measured\x18\x07 \x01(\x0b\x32 .metacog.common.v1.StageMeasuredH\x00\x12J\n\x15\x64\x65liberation_finished\x18\x08 \x01(\x0b\x32).metacog.assigner.v1.DeliberationFinishedH\x00\x42\x07\n\x05\x65vent*\xa1\x01\n\x0e\x41ssignmentKind\x12\x1f\n\x1b\x41SSIGNMENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41SSIGNMENT_KIND_OPTIMAL\x10\x01\x12\x1a\n\x16\x41SSIGNMENT_KIND_GREEDY\x10\x02\x12\x1a\n\x16\x41SSIGNMENT_KIND_RANDOM\x10\x03\x12\x19\n\x15\x41SSIGNMENT_KIND_FIXED\x10\x04\x32\xff\x01\n\x0f\x41ssignerService\x12m\n\x06\x41ssign\x12\".metacog.assigner.v1.AssignRequest\x1a#.metacog.assigner.v1.AssignResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\"\x0f/v1/assignments:\x01*\x12}\n\nDeliberate\x12&.metacog.assigner.v1.DeliberateRequest\x1a\'.metacog.assigner.v1.DeliberateResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x11/v1/deliberations:\x01*0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -73,72 +74,76 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ASSIGNERSERVICE'].methods_by_name['Assign']._serialized_options = b'\202\323\344\223\002\024\"\017/v1/assignments:\001*'
   _globals['_ASSIGNERSERVICE'].methods_by_name['Deliberate']._loaded_options = None
   _globals['_ASSIGNERSERVICE'].methods_by_name['Deliberate']._serialized_options = b'\202\323\344\223\002\026\"\021/v1/deliberations:\001*'
-  _globals['_ASSIGNMENTKIND']._serialized_start=5170
-  _globals['_ASSIGNMENTKIND']._serialized_end=5331
-  _globals['_CANDIDATE']._serialized_start=245
-  _globals['_CANDIDATE']._serialized_end=341
-  _globals['_AGENTFITNESS']._serialized_start=344
-  _globals['_AGENTFITNESS']._serialized_end=472
-  _globals['_AGENTFITNESS_BYAGENTENTRY']._serialized_start=426
-  _globals['_AGENTFITNESS_BYAGENTENTRY']._serialized_end=472
-  _globals['_COMPONENTWEIGHTS']._serialized_start=475
-  _globals['_COMPONENTWEIGHTS']._serialized_end=623
-  _globals['_COMPONENTWEIGHTS_BYCOMPONENTENTRY']._serialized_start=573
-  _globals['_COMPONENTWEIGHTS_BYCOMPONENTENTRY']._serialized_end=623
-  _globals['_FORBIDDENPAIR']._serialized_start=625
-  _globals['_FORBIDDENPAIR']._serialized_end=694
-  _globals['_ASSIGNREQUEST']._serialized_start=697
-  _globals['_ASSIGNREQUEST']._serialized_end=1237
-  _globals['_ASSIGNREQUEST_FITNESSENTRY']._serialized_start=1024
-  _globals['_ASSIGNREQUEST_FITNESSENTRY']._serialized_end=1105
-  _globals['_ASSIGNREQUEST_WEIGHTSENTRY']._serialized_start=1107
-  _globals['_ASSIGNREQUEST_WEIGHTSENTRY']._serialized_end=1192
-  _globals['_ASSIGNREQUEST_PINSENTRY']._serialized_start=1194
-  _globals['_ASSIGNREQUEST_PINSENTRY']._serialized_end=1237
-  _globals['_FITNESSTERMS']._serialized_start=1240
-  _globals['_FITNESSTERMS']._serialized_end=1380
-  _globals['_FITNESSTERMS_BYCOMPONENTENTRY']._serialized_start=573
-  _globals['_FITNESSTERMS_BYCOMPONENTENTRY']._serialized_end=623
-  _globals['_AGENTTERMS']._serialized_start=1383
-  _globals['_AGENTTERMS']._serialized_end=1542
-  _globals['_AGENTTERMS_BYAGENTENTRY']._serialized_start=1461
-  _globals['_AGENTTERMS_BYAGENTENTRY']._serialized_end=1542
-  _globals['_PARTIALFITNESS']._serialized_start=1544
-  _globals['_PARTIALFITNESS']._serialized_end=1631
-  _globals['_ROLEASSIGNMENT']._serialized_start=1634
-  _globals['_ROLEASSIGNMENT']._serialized_end=1820
-  _globals['_ROLEASSIGNMENT_ASSIGNMENTENTRY']._serialized_start=1753
-  _globals['_ROLEASSIGNMENT_ASSIGNMENTENTRY']._serialized_end=1802
-  _globals['_ASSIGNRESPONSE']._serialized_start=1823
-  _globals['_ASSIGNRESPONSE']._serialized_end=2679
-  _globals['_ASSIGNRESPONSE_ASSIGNMENTENTRY']._serialized_start=1753
-  _globals['_ASSIGNRESPONSE_ASSIGNMENTENTRY']._serialized_end=1802
-  _globals['_ASSIGNRESPONSE_FITNESSENTRY']._serialized_start=1024
-  _globals['_ASSIGNRESPONSE_FITNESSENTRY']._serialized_end=1105
-  _globals['_ASSIGNRESPONSE_TERMSENTRY']._serialized_start=2467
-  _globals['_ASSIGNRESPONSE_TERMSENTRY']._serialized_end=2544
-  _globals['_ASSIGNRESPONSE_MARGINSENTRY']._serialized_start=2546
-  _globals['_ASSIGNRESPONSE_MARGINSENTRY']._serialized_end=2592
-  _globals['_ASSIGNRESPONSE_WEIGHTSENTRY']._serialized_start=1107
-  _globals['_ASSIGNRESPONSE_WEIGHTSENTRY']._serialized_end=1192
-  _globals['_DELIBERATEREQUEST']._serialized_start=2682
-  _globals['_DELIBERATEREQUEST']._serialized_end=3382
-  _globals['_DELIBERATEREQUEST_FIXEDASSIGNMENTENTRY']._serialized_start=3237
-  _globals['_DELIBERATEREQUEST_FIXEDASSIGNMENTENTRY']._serialized_end=3291
-  _globals['_DELIBERATIONSTARTED']._serialized_start=3384
-  _globals['_DELIBERATIONSTARTED']._serialized_end=3437
-  _globals['_AGENTASSESSED']._serialized_start=3440
-  _globals['_AGENTASSESSED']._serialized_end=3612
-  _globals['_ROLESASSIGNED']._serialized_start=3615
-  _globals['_ROLESASSIGNED']._serialized_end=4092
-  _globals['_ROLESASSIGNED_ASSIGNMENTENTRY']._serialized_start=1753
-  _globals['_ROLESASSIGNED_ASSIGNMENTENTRY']._serialized_end=1802
-  _globals['_ROLESASSIGNED_CAPACITIESENTRY']._serialized_start=4025
-  _globals['_ROLESASSIGNED_CAPACITIESENTRY']._serialized_end=4074
-  _globals['_DELIBERATIONFINISHED']._serialized_start=4095
-  _globals['_DELIBERATIONFINISHED']._serialized_end=4629
-  _globals['_DELIBERATERESPONSE']._serialized_start=4632
-  _globals['_DELIBERATERESPONSE']._serialized_end=5167
-  _globals['_ASSIGNERSERVICE']._serialized_start=5334
-  _globals['_ASSIGNERSERVICE']._serialized_end=5589
+  _globals['_ASSIGNMENTKIND']._serialized_start=5620
+  _globals['_ASSIGNMENTKIND']._serialized_end=5781
+  _globals['_CANDIDATE']._serialized_start=276
+  _globals['_CANDIDATE']._serialized_end=372
+  _globals['_AGENTFITNESS']._serialized_start=375
+  _globals['_AGENTFITNESS']._serialized_end=503
+  _globals['_AGENTFITNESS_BYAGENTENTRY']._serialized_start=457
+  _globals['_AGENTFITNESS_BYAGENTENTRY']._serialized_end=503
+  _globals['_COMPONENTWEIGHTS']._serialized_start=506
+  _globals['_COMPONENTWEIGHTS']._serialized_end=654
+  _globals['_COMPONENTWEIGHTS_BYCOMPONENTENTRY']._serialized_start=604
+  _globals['_COMPONENTWEIGHTS_BYCOMPONENTENTRY']._serialized_end=654
+  _globals['_FORBIDDENPAIR']._serialized_start=656
+  _globals['_FORBIDDENPAIR']._serialized_end=725
+  _globals['_ROLEPAIR']._serialized_start=727
+  _globals['_ROLEPAIR']._serialized_end=818
+  _globals['_ASSIGNREQUEST']._serialized_start=821
+  _globals['_ASSIGNREQUEST']._serialized_end=1381
+  _globals['_ASSIGNREQUEST_FITNESSENTRY']._serialized_start=1168
+  _globals['_ASSIGNREQUEST_FITNESSENTRY']._serialized_end=1249
+  _globals['_ASSIGNREQUEST_WEIGHTSENTRY']._serialized_start=1251
+  _globals['_ASSIGNREQUEST_WEIGHTSENTRY']._serialized_end=1336
+  _globals['_ASSIGNREQUEST_PINSENTRY']._serialized_start=1338
+  _globals['_ASSIGNREQUEST_PINSENTRY']._serialized_end=1381
+  _globals['_FITNESSTERMS']._serialized_start=1384
+  _globals['_FITNESSTERMS']._serialized_end=1524
+  _globals['_FITNESSTERMS_BYCOMPONENTENTRY']._serialized_start=604
+  _globals['_FITNESSTERMS_BYCOMPONENTENTRY']._serialized_end=654
+  _globals['_AGENTTERMS']._serialized_start=1527
+  _globals['_AGENTTERMS']._serialized_end=1686
+  _globals['_AGENTTERMS_BYAGENTENTRY']._serialized_start=1605
+  _globals['_AGENTTERMS_BYAGENTENTRY']._serialized_end=1686
+  _globals['_PARTIALFITNESS']._serialized_start=1688
+  _globals['_PARTIALFITNESS']._serialized_end=1775
+  _globals['_ROLEASSIGNMENT']._serialized_start=1778
+  _globals['_ROLEASSIGNMENT']._serialized_end=1964
+  _globals['_ROLEASSIGNMENT_ASSIGNMENTENTRY']._serialized_start=1897
+  _globals['_ROLEASSIGNMENT_ASSIGNMENTENTRY']._serialized_end=1946
+  _globals['_ASSIGNRESPONSE']._serialized_start=1967
+  _globals['_ASSIGNRESPONSE']._serialized_end=2936
+  _globals['_ASSIGNRESPONSE_ASSIGNMENTENTRY']._serialized_start=1897
+  _globals['_ASSIGNRESPONSE_ASSIGNMENTENTRY']._serialized_end=1946
+  _globals['_ASSIGNRESPONSE_FITNESSENTRY']._serialized_start=1168
+  _globals['_ASSIGNRESPONSE_FITNESSENTRY']._serialized_end=1249
+  _globals['_ASSIGNRESPONSE_TERMSENTRY']._serialized_start=2724
+  _globals['_ASSIGNRESPONSE_TERMSENTRY']._serialized_end=2801
+  _globals['_ASSIGNRESPONSE_MARGINSENTRY']._serialized_start=2803
+  _globals['_ASSIGNRESPONSE_MARGINSENTRY']._serialized_end=2849
+  _globals['_ASSIGNRESPONSE_WEIGHTSENTRY']._serialized_start=1251
+  _globals['_ASSIGNRESPONSE_WEIGHTSENTRY']._serialized_end=1336
+  _globals['_KNOWNEXPERIENCE']._serialized_start=2938
+  _globals['_KNOWNEXPERIENCE']._serialized_end=3031
+  _globals['_DELIBERATEREQUEST']._serialized_start=3034
+  _globals['_DELIBERATEREQUEST']._serialized_end=3832
+  _globals['_DELIBERATEREQUEST_FIXEDASSIGNMENTENTRY']._serialized_start=3672
+  _globals['_DELIBERATEREQUEST_FIXEDASSIGNMENTENTRY']._serialized_end=3726
+  _globals['_DELIBERATIONSTARTED']._serialized_start=3834
+  _globals['_DELIBERATIONSTARTED']._serialized_end=3887
+  _globals['_AGENTASSESSED']._serialized_start=3890
+  _globals['_AGENTASSESSED']._serialized_end=4062
+  _globals['_ROLESASSIGNED']._serialized_start=4065
+  _globals['_ROLESASSIGNED']._serialized_end=4542
+  _globals['_ROLESASSIGNED_ASSIGNMENTENTRY']._serialized_start=1897
+  _globals['_ROLESASSIGNED_ASSIGNMENTENTRY']._serialized_end=1946
+  _globals['_ROLESASSIGNED_CAPACITIESENTRY']._serialized_start=4475
+  _globals['_ROLESASSIGNED_CAPACITIESENTRY']._serialized_end=4524
+  _globals['_DELIBERATIONFINISHED']._serialized_start=4545
+  _globals['_DELIBERATIONFINISHED']._serialized_end=5079
+  _globals['_DELIBERATERESPONSE']._serialized_start=5082
+  _globals['_DELIBERATERESPONSE']._serialized_end=5617
+  _globals['_ASSIGNERSERVICE']._serialized_start=5784
+  _globals['_ASSIGNERSERVICE']._serialized_end=6039
 # @@protoc_insertion_point(module_scope)

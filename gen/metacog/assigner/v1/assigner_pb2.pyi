@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from metacog.common.v1 import agent_pb2 as _agent_pb2
 from metacog.common.v1 import answer_pb2 as _answer_pb2
 from metacog.common.v1 import envelope_pb2 as _envelope_pb2
 from metacog.common.v1 import msv_pb2 as _msv_pb2
@@ -31,7 +32,7 @@ class _AssignmentKind:
 class _AssignmentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AssignmentKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ASSIGNMENT_KIND_UNSPECIFIED: _AssignmentKind.ValueType  # 0
-    """Not stated: optimal, but for the share of deliberations that the configuration leaves to chance."""
+    """Not stated: the largest total fitness, but for the share of deliberations that the configuration leaves to chance."""
     ASSIGNMENT_KIND_OPTIMAL: _AssignmentKind.ValueType  # 1
     """Largest total fitness, always."""
     ASSIGNMENT_KIND_GREEDY: _AssignmentKind.ValueType  # 2
@@ -45,7 +46,7 @@ class AssignmentKind(_AssignmentKind, metaclass=_AssignmentKindEnumTypeWrapper):
     """How roles are given in a deliberation; all but `OPTIMAL` exist as controls."""
 
 ASSIGNMENT_KIND_UNSPECIFIED: AssignmentKind.ValueType  # 0
-"""Not stated: optimal, but for the share of deliberations that the configuration leaves to chance."""
+"""Not stated: the largest total fitness, but for the share of deliberations that the configuration leaves to chance."""
 ASSIGNMENT_KIND_OPTIMAL: AssignmentKind.ValueType  # 1
 """Largest total fitness, always."""
 ASSIGNMENT_KIND_GREEDY: AssignmentKind.ValueType  # 2
@@ -207,6 +208,32 @@ class ForbiddenPair(_message.Message):
 Global___ForbiddenPair: _TypeAlias = ForbiddenPair  # noqa: Y015
 
 @_typing.final
+class RolePair(_message.Message):
+    """Two roles that different agents should hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    SECOND_FIELD_NUMBER: _builtins.int
+    first: _stage_pb2.Role.ValueType
+    """One role."""
+    second: _stage_pb2.Role.ValueType
+    """The other role."""
+    def __init__(
+        self,
+        *,
+        first: _stage_pb2.Role.ValueType = ...,
+        second: _stage_pb2.Role.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "second", b"second"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RolePair: _TypeAlias = RolePair  # noqa: Y015
+
+@_typing.final
 class AssignRequest(_message.Message):
     """Asks for the best assignment of roles."""
 
@@ -280,8 +307,13 @@ class AssignRequest(_message.Message):
     PINS_FIELD_NUMBER: _builtins.int
     FORBIDDEN_FIELD_NUMBER: _builtins.int
     BRIEF_FIELD_NUMBER: _builtins.int
+    KEEP_APART_FIELD_NUMBER: _builtins.int
     brief: _builtins.bool
     """Whether to leave out the matrix, its terms and what is partial: of ten thousand agents they are megabytes."""
+    keep_apart: _builtins.bool
+    """Whether different agents hold critic and evaluator, and no agent holds the generalist with a role of the chain, as
+    far as there are enough agents.
+    """
     @_builtins.property
     def agents(self) -> _containers.RepeatedCompositeFieldContainer[Global___Candidate]:
         """The candidates [1..10000]."""
@@ -313,10 +345,11 @@ class AssignRequest(_message.Message):
         pins: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         forbidden: _abc.Iterable[Global___ForbiddenPair] | None = ...,
         brief: _builtins.bool = ...,
+        keep_apart: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "brief", b"brief", "fitness", b"fitness", "forbidden", b"forbidden", "pins", b"pins", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "brief", b"brief", "fitness", b"fitness", "forbidden", b"forbidden", "keep_apart", b"keep_apart", "pins", b"pins", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -611,10 +644,17 @@ class AssignResponse(_message.Message):
     PARTIAL_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
     WEIGHTS_VERSION_FIELD_NUMBER: _builtins.int
+    TIE_FIELD_NUMBER: _builtins.int
+    KEPT_APART_FIELD_NUMBER: _builtins.int
+    RELEASED_FIELD_NUMBER: _builtins.int
     total_fitness: _builtins.float
     """Sum of the fitness over all roles [0..5]; an unknown fitness counts as 0.5."""
     weights_version: _builtins.str
     """Version of the weights in force; empty when the caller gave weights or the fitness."""
+    tie: _builtins.bool
+    """Whether another assignment has the same total (to 1e-9): a role whose margin is 0 could go to another agent, and the
+    order of the identifiers decided, not the fitness.
+    """
     @_builtins.property
     def assignment(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Agent by role name (`EXPERT`, ...)."""
@@ -647,6 +687,16 @@ class AssignResponse(_message.Message):
     def weights(self) -> _containers.MessageMap[_builtins.str, Global___ComponentWeights]:
         """Weights used, by role name; empty when the caller gave the fitness."""
 
+    @_builtins.property
+    def kept_apart(self) -> _containers.RepeatedCompositeFieldContainer[Global___RolePair]:
+        """Pairs of roles that were kept apart; empty where that was not asked for."""
+
+    @_builtins.property
+    def released(self) -> _containers.RepeatedCompositeFieldContainer[Global___RolePair]:
+        """Pairs of roles that were to be kept apart, and are not, because agents, capacities, pins or forbidden pairs do not
+        allow it.
+        """
+
     def __init__(
         self,
         *,
@@ -659,14 +709,45 @@ class AssignResponse(_message.Message):
         partial: _abc.Iterable[Global___PartialFitness] | None = ...,
         weights: _abc.Mapping[_builtins.str, Global___ComponentWeights] | None = ...,
         weights_version: _builtins.str = ...,
+        tie: _builtins.bool = ...,
+        kept_apart: _abc.Iterable[Global___RolePair] | None = ...,
+        released: _abc.Iterable[Global___RolePair] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["greedy", b"greedy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "fitness", b"fitness", "greedy", b"greedy", "margins", b"margins", "partial", b"partial", "terms", b"terms", "total_fitness", b"total_fitness", "weights", b"weights", "weights_version", b"weights_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "fitness", b"fitness", "greedy", b"greedy", "kept_apart", b"kept_apart", "margins", b"margins", "partial", b"partial", "released", b"released", "terms", b"terms", "tie", b"tie", "total_fitness", b"total_fitness", "weights", b"weights", "weights_version", b"weights_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssignResponse: _TypeAlias = AssignResponse  # noqa: Y015
+
+@_typing.final
+class KnownExperience(_message.Message):
+    """What is known of the agents' experience with the question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
+    unknown_reason: _builtins.str
+    """Why the experience of agents that are left out is unknown."""
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedCompositeFieldContainer[_agent_pb2.AgentExperience]:
+        """Experience by agent [0..1000]; that of an agent which is left out is unknown."""
+
+    def __init__(
+        self,
+        *,
+        agents: _abc.Iterable[_agent_pb2.AgentExperience] | None = ...,
+        unknown_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "unknown_reason", b"unknown_reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownExperience: _TypeAlias = KnownExperience  # noqa: Y015
 
 @_typing.final
 class DeliberateRequest(_message.Message):
@@ -709,6 +790,8 @@ class DeliberateRequest(_message.Message):
     MEASURE_STAGES_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     DRAFT_FIELD_NUMBER: _builtins.int
+    KEEP_APART_FIELD_NUMBER: _builtins.int
+    EXPERIENCE_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -729,13 +812,19 @@ class DeliberateRequest(_message.Message):
     """Name of the run this belongs to, for logs; empty: a new one is made."""
     draft: _builtins.str
     """A quick answer that was made before and is doubted; the first stage sees it as data. Empty: there is none."""
+    keep_apart: _builtins.bool
+    """Whether different agents hold critic and evaluator, and no agent holds the generalist with a role of the chain, as
+    far as there are enough agents; left out: as the service is configured. A fixed assignment stays as it is stated.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
 
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
-        """State of the question, if it was measured already: experience, affect and importance are taken from it."""
+        """State of the question, if it was measured already: affect and importance of all agents are taken from it; with its
+        experience it decides on the generalist's note.
+        """
 
     @_builtins.property
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -748,6 +837,12 @@ class DeliberateRequest(_message.Message):
     @_builtins.property
     def envelope(self) -> _envelope_pb2.Envelope:
         """Hard limits; left out limits take the service's defaults."""
+
+    @_builtins.property
+    def experience(self) -> Global___KnownExperience:
+        """Each agent's experience with the question; left out: the service asks delegation where it has its address, else the
+        agents' experience is unknown, with that reason.
+        """
 
     def __init__(
         self,
@@ -767,15 +862,19 @@ class DeliberateRequest(_message.Message):
         measure_stages: _builtins.bool | None = ...,
         run_id: _builtins.str = ...,
         draft: _builtins.str = ...,
+        keep_apart: _builtins.bool | None = ...,
+        experience: Global___KnownExperience | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "answer_max_tokens", b"answer_max_tokens", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "measure_stages", b"measure_stages", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "answer_max_tokens", b"answer_max_tokens", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "experience", b"experience", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "draft", b"draft", "envelope", b"envelope", "fixed_assignment", b"fixed_assignment", "measure_stages", b"measure_stages", "messages", b"messages", "msv", b"msv", "question", b"question", "run_id", b"run_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "draft", b"draft", "envelope", b"envelope", "experience", b"experience", "fixed_assignment", b"fixed_assignment", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages", "messages", b"messages", "msv", b"msv", "question", b"question", "run_id", b"run_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer_max_tokens: _TypeAlias = _typing.Literal["answer_max_tokens"]  # noqa: Y015
     _WhichOneofArgType__answer_max_tokens: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens"]  # noqa: Y015
     _WhichOneofReturnType__assignment_seed: _TypeAlias = _typing.Literal["assignment_seed"]  # noqa: Y015
     _WhichOneofArgType__assignment_seed: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed"]  # noqa: Y015
+    _WhichOneofReturnType__keep_apart: _TypeAlias = _typing.Literal["keep_apart"]  # noqa: Y015
+    _WhichOneofArgType__keep_apart: _TypeAlias = _typing.Literal["_keep_apart", b"_keep_apart"]  # noqa: Y015
     _WhichOneofReturnType__measure_stages: _TypeAlias = _typing.Literal["measure_stages"]  # noqa: Y015
     _WhichOneofArgType__measure_stages: _TypeAlias = _typing.Literal["_measure_stages", b"_measure_stages"]  # noqa: Y015
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
@@ -786,6 +885,8 @@ class DeliberateRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__answer_max_tokens) -> _WhichOneofReturnType__answer_max_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__assignment_seed) -> _WhichOneofReturnType__assignment_seed | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_apart) -> _WhichOneofReturnType__keep_apart | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__measure_stages) -> _WhichOneofReturnType__measure_stages | None: ...
     @_typing.overload

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AssignerServiceStub:
-    """Gives five roles to agents by fitness, optimally, and runs the dialectic.
+    """Gives five roles to agents, with the largest total fitness, and runs the dialectic.
     """
 
     def __init__(self, channel):
@@ -48,7 +48,7 @@ class AssignerServiceStub:
 
 
 class AssignerServiceServicer:
-    """Gives five roles to agents by fitness, optimally, and runs the dialectic.
+    """Gives five roles to agents, with the largest total fitness, and runs the dialectic.
     """
 
     def Assign(self, request, context):
@@ -98,7 +98,7 @@ def add_AssignerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AssignerService:
-    """Gives five roles to agents by fitness, optimally, and runs the dialectic.
+    """Gives five roles to agents, with the largest total fitness, and runs the dialectic.
     """
 
     @staticmethod

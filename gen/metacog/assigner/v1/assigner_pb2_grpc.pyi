@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AssignerServiceStub:
-    """Gives five roles to agents by fitness, optimally, and runs the dialectic."""
+    """Gives five roles to agents, with the largest total fitness, and runs the dialectic."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -53,7 +53,7 @@ class AssignerServiceStub:
 
 @_typing.type_check_only
 class AssignerServiceAsyncStub(AssignerServiceStub):
-    """Gives five roles to agents by fitness, optimally, and runs the dialectic."""
+    """Gives five roles to agents, with the largest total fitness, and runs the dialectic."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Assign: _aio.UnaryUnaryMultiCallable[_assigner_pb2.AssignRequest, _assigner_pb2.AssignResponse]  # type: ignore[assignment]
@@ -75,7 +75,7 @@ class AssignerServiceAsyncStub(AssignerServiceStub):
     """
 
 class AssignerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Gives five roles to agents by fitness, optimally, and runs the dialectic."""
+    """Gives five roles to agents, with the largest total fitness, and runs the dialectic."""
 
     @_abc_1.abstractmethod
     def Assign(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/common/v1/agent.proto\x12\x11metacog.common.v1\"T\n\x05\x41gent\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x0c\n\x04tags\x18\x04 \x03(\tB\x0b\n\t_capacityb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/common/v1/agent.proto\x12\x11metacog.common.v1\"T\n\x05\x41gent\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x0c\n\x04tags\x18\x04 \x03(\tB\x0b\n\t_capacity\"s\n\x0f\x41gentExperience\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x17\n\nexperience\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\x0eunknown_reason\x18\x03 \x01(\t\x12\x11\n\tquestions\x18\x04 \x01(\x05\x42\r\n\x0b_experienceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,4 +33,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_AGENT']._serialized_start=52
   _globals['_AGENT']._serialized_end=136
+  _globals['_AGENTEXPERIENCE']._serialized_start=138
+  _globals['_AGENTEXPERIENCE']._serialized_end=253
 # @@protoc_insertion_point(module_scope)

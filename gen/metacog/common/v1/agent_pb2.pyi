@@ -55,3 +55,39 @@ class Agent(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__capacity) -> _WhichOneofReturnType__capacity | None: ...
 
 Global___Agent: _TypeAlias = Agent  # noqa: Y015
+
+@_typing.final
+class AgentExperience(_message.Message):
+    """How far an agent has experience with a question: how near it is to questions that the agent answered right."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_FIELD_NUMBER: _builtins.int
+    EXPERIENCE_FIELD_NUMBER: _builtins.int
+    UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    agent: _builtins.str
+    """Identifier of the agent."""
+    experience: _builtins.float
+    """The match [0..1]: 0 up to the floor of the similarity, 1 from its ceiling; left out (null on REST) where it is unknown."""
+    unknown_reason: _builtins.str
+    """Why it is unknown; empty where it is known."""
+    questions: _builtins.int
+    """Questions that it answered right and that were compared [count]."""
+    def __init__(
+        self,
+        *,
+        agent: _builtins.str = ...,
+        experience: _builtins.float | None = ...,
+        unknown_reason: _builtins.str = ...,
+        questions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_experience", b"_experience", "experience", b"experience"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_experience", b"_experience", "agent", b"agent", "experience", b"experience", "questions", b"questions", "unknown_reason", b"unknown_reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__experience: _TypeAlias = _typing.Literal["experience"]  # noqa: Y015
+    _WhichOneofArgType__experience: _TypeAlias = _typing.Literal["_experience", b"_experience"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__experience) -> _WhichOneofReturnType__experience | None: ...
+
+Global___AgentExperience: _TypeAlias = AgentExperience  # noqa: Y015

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from metacog.delegation.v1 import categories_pb2 as metacog_dot_delegation_dot_v1_dot_categories__pb2
+from metacog.delegation.v1 import experience_pb2 as metacog_dot_delegation_dot_v1_dot_experience__pb2
 from metacog.delegation.v1 import monitoring_pb2 as metacog_dot_delegation_dot_v1_dot_monitoring__pb2
 from metacog.delegation.v1 import profiles_pb2 as metacog_dot_delegation_dot_v1_dot_profiles__pb2
 from metacog.delegation.v1 import tasks_pb2 as metacog_dot_delegation_dot_v1_dot_tasks__pb2
@@ -99,6 +100,11 @@ class DelegationServiceStub:
                 '/metacog.delegation.v1.DelegationService/ListDriftEvents',
                 request_serializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsRequest.SerializeToString,
                 response_deserializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsResponse.FromString,
+                _registered_method=True)
+        self.MatchExperience = channel.unary_unary(
+                '/metacog.delegation.v1.DelegationService/MatchExperience',
+                request_serializer=metacog_dot_delegation_dot_v1_dot_experience__pb2.MatchExperienceRequest.SerializeToString,
+                response_deserializer=metacog_dot_delegation_dot_v1_dot_experience__pb2.MatchExperienceResponse.FromString,
                 _registered_method=True)
         self.DiscoverCategories = channel.unary_unary(
                 '/metacog.delegation.v1.DelegationService/DiscoverCategories',
@@ -249,6 +255,16 @@ class DelegationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MatchExperience(self, request, context):
+        """Returns, for each agent, how near a question is to questions of the caller's key that the agent answered right.
+
+        Safe to retry; no model is called. Where that is unknown the reason is given, also when the encoder or the database
+        is away. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `NO_AGENTS` or `OVERLOADED`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DiscoverCategories(self, request, context):
         """Looks for kinds of tasks among the tasks of the caller's key, and proposes them; adopts none.
 
@@ -341,6 +357,11 @@ def add_DelegationServiceServicer_to_server(servicer, server):
                     servicer.ListDriftEvents,
                     request_deserializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsRequest.FromString,
                     response_serializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsResponse.SerializeToString,
+            ),
+            'MatchExperience': grpc.unary_unary_rpc_method_handler(
+                    servicer.MatchExperience,
+                    request_deserializer=metacog_dot_delegation_dot_v1_dot_experience__pb2.MatchExperienceRequest.FromString,
+                    response_serializer=metacog_dot_delegation_dot_v1_dot_experience__pb2.MatchExperienceResponse.SerializeToString,
             ),
             'DiscoverCategories': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscoverCategories,
@@ -685,6 +706,33 @@ class DelegationService:
             '/metacog.delegation.v1.DelegationService/ListDriftEvents',
             metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsRequest.SerializeToString,
             metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MatchExperience(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.delegation.v1.DelegationService/MatchExperience',
+            metacog_dot_delegation_dot_v1_dot_experience__pb2.MatchExperienceRequest.SerializeToString,
+            metacog_dot_delegation_dot_v1_dot_experience__pb2.MatchExperienceResponse.FromString,
             options,
             channel_credentials,
             insecure,

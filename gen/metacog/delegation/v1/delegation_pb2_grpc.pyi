@@ -6,6 +6,7 @@ Knowing what one cannot do, handing it to who can, and learning from how it went
 from collections import abc as _abc
 from grpc import aio as _aio
 from metacog.delegation.v1 import categories_pb2 as _categories_pb2
+from metacog.delegation.v1 import experience_pb2 as _experience_pb2
 from metacog.delegation.v1 import monitoring_pb2 as _monitoring_pb2
 from metacog.delegation.v1 import profiles_pb2 as _profiles_pb2
 from metacog.delegation.v1 import tasks_pb2 as _tasks_pb2
@@ -117,6 +118,12 @@ class DelegationServiceStub:
 
     Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
+    MatchExperience: _grpc.UnaryUnaryMultiCallable[_experience_pb2.MatchExperienceRequest, _experience_pb2.MatchExperienceResponse]
+    """Returns, for each agent, how near a question is to questions of the caller's key that the agent answered right.
+
+    Safe to retry; no model is called. Where that is unknown the reason is given, also when the encoder or the database
+    is away. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `NO_AGENTS` or `OVERLOADED`.
+    """
     DiscoverCategories: _grpc.UnaryUnaryMultiCallable[_categories_pb2.DiscoverCategoriesRequest, _categories_pb2.DiscoverCategoriesResponse]
     """Looks for kinds of tasks among the tasks of the caller's key, and proposes them; adopts none.
 
@@ -221,6 +228,12 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     """Lists detected changes of competence, newest first.
 
     Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    """
+    MatchExperience: _aio.UnaryUnaryMultiCallable[_experience_pb2.MatchExperienceRequest, _experience_pb2.MatchExperienceResponse]  # type: ignore[assignment]
+    """Returns, for each agent, how near a question is to questions of the caller's key that the agent answered right.
+
+    Safe to retry; no model is called. Where that is unknown the reason is given, also when the encoder or the database
+    is away. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `NO_AGENTS` or `OVERLOADED`.
     """
     DiscoverCategories: _aio.UnaryUnaryMultiCallable[_categories_pb2.DiscoverCategoriesRequest, _categories_pb2.DiscoverCategoriesResponse]  # type: ignore[assignment]
     """Looks for kinds of tasks among the tasks of the caller's key, and proposes them; adopts none.
@@ -395,6 +408,18 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lists detected changes of competence, newest first.
 
         Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def MatchExperience(
+        self,
+        request: _experience_pb2.MatchExperienceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_experience_pb2.MatchExperienceResponse, _abc.Awaitable[_experience_pb2.MatchExperienceResponse]]:
+        """Returns, for each agent, how near a question is to questions of the caller's key that the agent answered right.
+
+        Safe to retry; no model is called. Where that is unknown the reason is given, also when the encoder or the database
+        is away. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `NO_AGENTS` or `OVERLOADED`.
         """
 
     @_abc_1.abstractmethod

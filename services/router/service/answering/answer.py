@@ -185,6 +185,7 @@ class StrategyTask:
         draft: The System 1 answer, where there is one already.
         vote: Who votes; None where the strategy asks for no votes.
         answer_tokens: Tokens of an answer whose request states none [count].
+        experience: The agents' experience with the question, as the assigner takes it; None where it was not asked for.
     """
 
     request: AnswerRequest
@@ -194,6 +195,7 @@ class StrategyTask:
     draft: DraftAnswer | None = None
     vote: PlannedVote | None = None
     answer_tokens: int = 1024
+    experience: Mapping[str, Any] | None = None
 
 
 StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult

@@ -3,11 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.msv.experience import (
+    NO_RIGHT_ANSWER,
+    NOTHING_NEAR,
     NOTHING_STORED,
     ExperienceWeights,
     InvalidCalibration,
     InvalidExperienceWeights,
     SimilarityCalibration,
+    agent_experience,
     experience_match,
 )
 
@@ -88,3 +91,23 @@ def test_weights_that_are_negative_or_do_not_sum_to_one_are_rejected(weights: tu
 def test_a_floor_above_its_ceiling_is_rejected(floor: float, ceiling: float) -> None:
     with pytest.raises(InvalidCalibration):
         SimilarityCalibration(floor=floor, ceiling=ceiling)
+
+
+def test_experience_of_an_agent_is_the_match_with_the_nearest_question_that_it_answered_right() -> None:
+    near = agent_experience(0.5, calibration=LINE)
+
+    assert (near.value, near.reason) == (0.5, "")
+    assert near.parts == {"experience_similarity": 0.5}
+
+
+def test_an_agent_without_a_right_answer_has_unknown_experience() -> None:
+    assert agent_experience(None, calibration=LINE, covers=True).value is None
+    assert agent_experience(None, calibration=LINE).reason == NO_RIGHT_ANSWER
+
+
+@pytest.mark.parametrize("cosine", [-1.0, 0.2])
+def test_nothing_near_says_something_only_where_the_records_cover_the_questions(cosine: float) -> None:
+    unknown = agent_experience(cosine, calibration=LINE)
+
+    assert (unknown.value, unknown.reason) == (None, NOTHING_NEAR)
+    assert agent_experience(cosine, calibration=LINE, covers=True).value == 0.0

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from metacog.assigner.v1 import assigner_pb2
 
 from chassis.errors import PeerUnavailable
+from chassis.serving.peer import NOT_SENT, REPLIES, Peer
 from chassis.serving.wire import to_proto
 from inference import Spend
 from kernel.activation import Route
@@ -16,7 +17,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
 from kernel.errors import MetacogError
 from kernel.prices import Price, units_of
-from services.router.relay import NOT_SENT, REPLIES, Peer, Relay, RelayedCall
+from services.router.relay import Relay, RelayedCall
 from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.values import Routed

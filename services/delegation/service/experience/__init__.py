@@ -1,0 +1,1 @@
+"""The experience of an agent is the questions that it answered right."""
