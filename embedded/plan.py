@@ -52,6 +52,7 @@ def shared_environment(settings: SuiteSettings) -> dict[str, str]:
         "METACOG_INFERENCE_MODEL": model_name(settings),
         "METACOG_ENCODER_URL": settings.encoder_url or f"http://{LOOPBACK}:{ports['METACOG_ENCODER_PORT']}/v1",
         "METACOG_ROUTER_URL": f"http://{LOOPBACK}:{ports['METACOG_ROUTER_REST_PORT']}",
+        "METACOG_ASSIGNER_DELEGATION_ADDRESS": f"{LOOPBACK}:{ports['METACOG_DELEGATION_GRPC_PORT']}",
         "METACOG_DELEGATION_URL": f"http://{LOOPBACK}:{ports['METACOG_DELEGATION_REST_PORT']}",
         "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}",
     }

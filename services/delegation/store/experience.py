@@ -18,13 +18,17 @@ from services.delegation.store.tables import AgentExperienceRow, TaskRow
 # Each agent's newest questions of a key stay. Rows that another replica removes at the same time are left to it.
 FORGET = text(
     """
+    WITH above AS (
+        SELECT key_name, agent FROM delegation.agent_experiences GROUP BY key_name, agent HAVING count(*) > :most
+    ), oldest AS (
+        SELECT past.task_id, above.agent FROM above CROSS JOIN LATERAL (
+            SELECT task_id FROM delegation.agent_experiences
+            WHERE key_name = above.key_name AND agent = above.agent
+            ORDER BY learned_at DESC, task_id DESC OFFSET :most
+        ) AS past
+    )
     DELETE FROM delegation.agent_experiences WHERE (task_id, agent) IN (
-        SELECT task_id, agent FROM delegation.agent_experiences JOIN (
-            SELECT task_id, agent, row_number() OVER (
-                PARTITION BY key_name, agent ORDER BY learned_at DESC, task_id DESC) AS place
-            FROM delegation.agent_experiences
-        ) AS ranked USING (task_id, agent)
-        WHERE ranked.place > :most
+        SELECT task_id, agent FROM delegation.agent_experiences JOIN oldest USING (task_id, agent)
         FOR UPDATE OF agent_experiences SKIP LOCKED
     )
     """

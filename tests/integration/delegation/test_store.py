@@ -157,4 +157,4 @@ async def test_the_process_is_ready_with_a_model_and_a_database(
 
     assert ready["ready"] is True
     assert "cannot be reached" in ready["parts"]["encoder"]
-    assert [one["configuration"]["id"] for one in agents["agents"]] == ["alpha", "beta", "gamma"]
+    assert [one["configuration"]["id"] for one in agents["agents"]] == ["ada", "ben", "cleo", "dan", "eve"]

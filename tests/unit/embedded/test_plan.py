@@ -60,6 +60,7 @@ def test_every_part_receives_the_addresses_of_the_others() -> None:
 
     assert variables["METACOG_ARBITER_ADDRESS"] == "127.0.0.1:51000"
     assert variables["METACOG_ASSIGNER_ADDRESS"] == "127.0.0.1:50052"
+    assert variables["METACOG_ASSIGNER_DELEGATION_ADDRESS"] == variables["METACOG_DELEGATION_ADDRESS"]
     assert variables["METACOG_ENCODER_URL"] == "http://127.0.0.1:9001/v1"
     assert variables["METACOG_ROUTER_URL"] == "http://127.0.0.1:8080"
 
