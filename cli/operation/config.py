@@ -153,5 +153,6 @@ READERS: dict[str, Callable[[Path], str]] = {
     "keys": _keys,
     "routing": _routing,
     "policy": _policy,
+    "shadow policy": _policy,
     "role weights": _role_weights,
 }

@@ -92,7 +92,7 @@ SHADOW_DROPPED = Counter(
 )
 
 
-def count_shadow(strategy: str, outcome: str, error_reason: str, agrees: bool | None, cost: float | None) -> None:  # noqa: FBT001 - as the run has it
+def count_shadow(strategy: str, outcome: str, error_reason: str, agrees: bool | None, cost: float | None) -> None:
     """Count a shadow run that has ended, with its cost where it is known; served runs are counted elsewhere."""
     child(SHADOW_RUNS, strategy, outcome, error_reason).inc()
     if not error_reason:

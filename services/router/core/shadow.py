@@ -1,5 +1,6 @@
 """This module chooses the runs that get a shadow, and compares the answers of both."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
 
@@ -78,20 +79,25 @@ def agreement(question: str, one: str, other: str, answer_type: AnswerType | Non
     [common] = types
     if rules_of(common).is_program:
         return _unknown(UnknownAgreement.PROGRAM)
-    found = [draft_answer(text, common, options=options) for text in (one, other)]
-    forms = [None if answer is None else canonical(answer, common, options=options) for answer in found]
+    return _compared(*(draft_answer(text, common, options=options) for text in (one, other)), common, options)
+
+
+def _compared(one: str | None, other: str | None, answer_type: AnswerType, options: Sequence[str]) -> Agreement:
+    """Return whether two answers of a type are the same; None is no answer of this type."""
+    forms = [None if answer is None else canonical(answer, answer_type, options=options) for answer in (one, other)]
     first, second = forms
-    if first is None or second is None:
+    if one is None or other is None or first is None or second is None:
         return _unknown(UnknownAgreement.NO_SHORT_ANSWER)
     if first == second:
         return Agreement(agrees=True)
-    if not all(answer is None or is_comparable(answer, common) for answer in found):
+    rules = rules_of(answer_type)
+    if not (is_comparable(one, answer_type) and is_comparable(other, answer_type)):
         return _unknown(UnknownAgreement.LONG_ANSWER)
-    if rules_of(common).is_free_text and _contains(first, second):
+    if rules.is_free_text and _contains(first, second):
         return _unknown(UnknownAgreement.WORDING)
-    if rules_of(common).is_mathematical and any(map(is_expression, (first, second))):
+    if rules.is_mathematical and (is_expression(first) or is_expression(second)):
         return _unknown(UnknownAgreement.MATHEMATICS)
-    return Agreement(agrees=same_canonical(first, second, common))
+    return Agreement(agrees=same_canonical(first, second, answer_type))
 
 
 def _contains(one: str, other: str) -> bool:

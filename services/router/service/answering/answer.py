@@ -362,8 +362,7 @@ async def _run_events(
         yield RunStarted(run_id=run.run_id)
         decision = await decide(run.routing_question(named), run.spend, context.routing)
         run.route, run.draft = decision.routed, decision.draft
-        if not run.is_shadow:
-            metrics.count_route(run.route.system, run.route.strategy, run.route.reason, run.route.activation)
+        run.count_route(run.route)
         yield run.route
         async with aclosing(_strategy_events(run, context)) as events:
             async for event in events:
@@ -453,6 +452,11 @@ class RunInProgress:
     def is_shadow(self) -> bool:
         """Return whether the request was served already, by another run."""
         return self.origin.served is not None
+
+    def count_route(self, route: Routed) -> None:
+        """Count the decision on a served run."""
+        if not self.is_shadow:
+            metrics.count_route(route.system, route.strategy, route.reason, route.activation)
 
     def routing_question(self, named: Strategy | None) -> RoutingQuestion:
         """Return what is to be decided on."""
