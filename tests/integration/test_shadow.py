@@ -1,6 +1,8 @@
 """Shadow runs: a share of the answered requests is answered again by another policy, and compared, never served."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,16 +12,27 @@ from uuid import uuid4
 import httpx
 import pytest
 from openai import AsyncOpenAI
+from prometheus_client import REGISTRY
 
 from configuration.policy import read_policy
 from kernel.prices import Price
 from services.router.compose import RoutingRules
-from services.router.metrics import RUNS, SHADOW_DROPPED
 from services.router.service.assessment.routing import RoutingConfig
 from services.router.service.shadow.traffic import QUEUE
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import CALM, ROUTER, RunningRouter, cast, failed_start, quick_storage, router_at, until
+from tests.support.stack import (
+    CALM,
+    ROOT,
+    ROUTER,
+    RunningRouter,
+    cast,
+    environment,
+    failed_start,
+    quick_storage,
+    router_at,
+    until,
+)
 
 QUESTION = "What is 2 + 2?"
 PRICES = {"scripted": Price(prompt=1, completion=1), "other": Price(prompt=2, completion=2)}
@@ -36,6 +49,11 @@ async def other(scripted: ScriptedLLM) -> AsyncIterator[ScriptedLLM]:
 
 def says(text: str) -> Callable[[Body], Sequence[str]]:
     return lambda _: [text]
+
+
+def counted(metric: str, **labels: str) -> float:
+    """A counter of this process."""
+    return REGISTRY.get_sample_value(metric, labels) or 0.0
 
 
 class Shadowed:
@@ -143,7 +161,7 @@ async def test_an_answered_request_is_answered_again_by_the_shadow_policy(router
 async def test_shadow_runs_are_listed_only_when_asked_for_and_count_in_no_figure_of_served_runs(
     router: Shadowed,
 ) -> None:
-    counted = RUNS.labels("system1", "ANSWERED", "")._value.get()
+    before = counted("metacog_runs_total", strategy="system1", outcome="ANSWERED", error="")
     served = await router.ask()
     shadow = await router.shadow_of(served)
 
@@ -153,7 +171,7 @@ async def test_shadow_runs_are_listed_only_when_asked_for_and_count_in_no_figure
     names = [run["run_id"] for run in listed["runs"]]
     assert (served["run_id"] in names, shadow["run_id"] in names) == (True, False)
     assert seen["runs"] == 0
-    assert RUNS.labels("system1", "ANSWERED", "")._value.get() - counted == 1
+    assert counted("metacog_runs_total", strategy="system1", outcome="ANSWERED", error="") - before == 1
 
 
 async def test_a_shadow_that_hangs_delays_no_served_answer(router: Shadowed, other: ScriptedLLM) -> None:
@@ -173,16 +191,16 @@ async def test_a_shadow_that_fails_is_recorded_and_harms_nothing(router: Shadowe
     served = await router.ask()
     shadow = await router.shadow_of(served)
     comparison = await router.comparison()
-    ready = httpx.get(f"{router.running.rest}/readyz").json()
+    async with httpx.AsyncClient() as client:
+        ready = (await client.get(f"{router.running.rest}/readyz")).json()
 
     assert (shadow["error_reason"], shadow["shadow"]["agrees"]) == ("BACKEND_REJECTED", None)
     assert (comparison["runs"], comparison["failed"], comparison["answered"]["count"]) == (1, 1, 0)
-    assert ready["parts"]["shadow"]["ok"] if "parts" in ready else "shadow" in str(ready)
+    assert ready["parts"]["shadow"] == "ok"
 
 
 async def test_requests_that_do_not_fit_in_the_queue_get_no_shadow(router: Shadowed, other: ScriptedLLM) -> None:
-    dropped = SHADOW_DROPPED.labels("FULL")
-    before = dropped._value.get()
+    before = counted("metacog_shadow_dropped_total", reason="FULL")
     other.fault(Stall())
     await router.ask()
     await other.until(lambda llm: llm.in_flight == 1)
@@ -190,7 +208,7 @@ async def test_requests_that_do_not_fit_in_the_queue_get_no_shadow(router: Shado
     answers = [(await router.ask())["answer"] for _ in range(QUEUE + 2)]
 
     assert answers == ["It is 4."] * (QUEUE + 2)
-    assert dropped._value.get() - before == 2
+    assert counted("metacog_shadow_dropped_total", reason="FULL") - before == 2
 
 
 async def test_a_rejected_request_ends_the_shadow_that_is_under_way(
@@ -329,6 +347,39 @@ async def test_labels_cost_and_time_of_both_are_compared(router: Shadowed, other
     # The label of a shadow is for the comparison alone.
     assert [effect["calibrates"] for effect in effects] == [True, True, False]
     assert effects[2]["becomes_experience"] is False
+
+
+# The command line
+
+
+async def test_the_command_line_shows_the_comparison_and_lists_the_shadows(router: Shadowed) -> None:
+    served = await router.ask()
+    shadow = await router.shadow_of(served)
+
+    compared = await metacog("runs", "shadow", "--router", router.running.rest)
+    listed = await metacog("runs", "list", "--shadow", "--router", router.running.rest)
+    shown = await metacog("runs", "show", shadow["run_id"], "--router", router.running.rest)
+
+    after = compared.partition(f"policy {router.policy}")[2]
+    assert "1 (system1 1)" in after
+    assert "not enough labels: about 6 more pairs" in after
+    assert (shadow["run_id"] in listed, served["run_id"] in listed) == (True, False)
+    assert f"{served['run_id']} by policy {router.policy}, the same answer" in shown
+
+
+async def metacog(*words: str) -> str:
+    """What a command prints."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "cli", *words],
+        cwd=ROOT,
+        env=environment(COLUMNS=200),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
 
 
 # The start
