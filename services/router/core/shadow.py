@@ -41,14 +41,14 @@ class UnknownAgreement(StrEnum):
 
 
 @value
-class Agreement:
+class AnswerAgreement:
     """An agreement says whether two answers are the same; None with the reason why it is unknown."""
 
     agrees: bool | None = None
     unknown_reason: str = ""
 
 
-def agreement(question: str, one: str, other: str, answer_type: AnswerType | None = None) -> Agreement:
+def agreement(question: str, one: str, other: str, answer_type: AnswerType | None = None) -> AnswerAgreement:
     """Return whether two texts give the same answer to a question, by the equality of its type, as votes do.
 
     Expressions that are not spelled alike are left open: to compare them may take long, and this is no place to wait.
@@ -71,7 +71,7 @@ def agreement(question: str, one: str, other: str, answer_type: AnswerType | Non
     if not one.strip() or not other.strip():
         return _unknown(UnknownAgreement.NO_ANSWER)
     if one.strip() == other.strip():
-        return Agreement(agrees=True)
+        return AnswerAgreement(agrees=True)
     options = listed_options(question)
     types = {answer_type or draft_type(question, text, options=options).answer_type for text in (one, other)}
     if len(types) > 1:
@@ -79,17 +79,18 @@ def agreement(question: str, one: str, other: str, answer_type: AnswerType | Non
     [common] = types
     if rules_of(common).is_program:
         return _unknown(UnknownAgreement.PROGRAM)
-    return _compared(*(draft_answer(text, common, options=options) for text in (one, other)), common, options)
+    first, second = (draft_answer(text, common, options=options) for text in (one, other))
+    return _compared(first, second, common, options)
 
 
-def _compared(one: str | None, other: str | None, answer_type: AnswerType, options: Sequence[str]) -> Agreement:
+def _compared(one: str | None, other: str | None, answer_type: AnswerType, options: Sequence[str]) -> AnswerAgreement:
     """Return whether two answers of a type are the same; None is no answer of this type."""
     forms = [None if answer is None else canonical(answer, answer_type, options=options) for answer in (one, other)]
     first, second = forms
     if one is None or other is None or first is None or second is None:
         return _unknown(UnknownAgreement.NO_SHORT_ANSWER)
     if first == second:
-        return Agreement(agrees=True)
+        return AnswerAgreement(agrees=True)
     rules = rules_of(answer_type)
     if not (is_comparable(one, answer_type) and is_comparable(other, answer_type)):
         return _unknown(UnknownAgreement.LONG_ANSWER)
@@ -97,7 +98,7 @@ def _compared(one: str | None, other: str | None, answer_type: AnswerType, optio
         return _unknown(UnknownAgreement.WORDING)
     if rules.is_mathematical and (is_expression(first) or is_expression(second)):
         return _unknown(UnknownAgreement.MATHEMATICS)
-    return Agreement(agrees=same_canonical(first, second, answer_type))
+    return AnswerAgreement(agrees=same_canonical(first, second, answer_type))
 
 
 def _contains(one: str, other: str) -> bool:
@@ -105,5 +106,5 @@ def _contains(one: str, other: str) -> bool:
     return f" {one} " in f" {other} " or f" {other} " in f" {one} "
 
 
-def _unknown(reason: UnknownAgreement) -> Agreement:
-    return Agreement(unknown_reason=reason)
+def _unknown(reason: UnknownAgreement) -> AnswerAgreement:
+    return AnswerAgreement(unknown_reason=reason)

@@ -4,7 +4,7 @@ import pytest
 
 from chassis.ids import new_id
 from kernel.answers import AnswerType
-from services.router.core.shadow import Agreement, agreement, has_shadow
+from services.router.core.shadow import AnswerAgreement, agreement, has_shadow
 
 SUM = "What is 2 + 2?"
 CITY = "What is the capital of France?"
@@ -40,7 +40,7 @@ def test_a_larger_share_contains_the_smaller() -> None:
 def test_answers_are_compared_by_the_equality_of_their_type(
     question: str, one: str, other: str, *, agrees: bool
 ) -> None:
-    assert agreement(question, one, other) == agreement(question, other, one) == Agreement(agrees=agrees)
+    assert agreement(question, one, other) == agreement(question, other, one) == AnswerAgreement(agrees=agrees)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ def test_answers_are_compared_by_the_equality_of_their_type(
 def test_what_cannot_be_compared_is_unknown_with_its_reason(
     question: str, one: str, other: str, answer_type: AnswerType | None, reason: str
 ) -> None:
-    expected = Agreement(unknown_reason=reason)
+    expected = AnswerAgreement(unknown_reason=reason)
 
     assert agreement(question, one, other, answer_type) == agreement(question, other, one, answer_type) == expected
