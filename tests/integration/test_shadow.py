@@ -284,6 +284,22 @@ async def test_a_chat_gets_a_shadow_and_one_that_only_a_single_pass_can_serve_ge
     assert (shadow["shadow"]["agrees"], len(other.requests)) == (True, 1)
 
 
+async def test_streamed_answers_get_a_shadow_in_every_api(router: Shadowed) -> None:
+    events = [await router.api(name).events("Answer", question=QUESTION) for name in ("rest", "rpc")]
+    served = [data["run"]["run_id"] for each in events for name, data in each if name == "run_finished"]
+    async with AsyncOpenAI(base_url=f"{router.running.rest}/v1", api_key="none") as client:
+        chunks: Any = await client.chat.completions.create(
+            model="metacog", messages=[{"role": "user", "content": QUESTION}], stream=True
+        )
+        ids = {chunk.id async for chunk in chunks}
+    chat = [run["run_id"] for run in (await router.rest.ask("ListRuns"))["runs"] if run["run_id"] not in served][:1]
+
+    shadows = [await router.shadow_of({"run_id": run_id}) for run_id in (*served, *chat)]
+
+    assert len(ids) == 1
+    assert [shadow["shadow"]["agrees"] for shadow in shadows] == [True] * 3
+
+
 async def test_a_shadow_has_its_own_envelope_and_no_identifier_of_the_request(routers: Routers) -> None:
     router = await routers.start(shadow_max_cost=0.5, shadow_max_generations=7, shadow_timeout_ms=9_000)
     name = uuid4().hex

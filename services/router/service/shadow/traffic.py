@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from chassis.admission import OVERLOAD_REASONS
 from chassis.errors import ConfigurationInvalid
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
@@ -168,8 +169,11 @@ class ShadowTraffic:
 
     def _make_room(self) -> None:
         """Cancel what is under way, and begin nothing for a while: a served request was rejected."""
-        self._paused_until = self._clock() + self._options.pause_s
+        self._pause()
         self._cancel()
+
+    def _pause(self) -> None:
+        self._paused_until = self._clock() + self._options.pause_s
 
     def _cancel(self) -> None:
         for task in self._under_way:
@@ -223,6 +227,8 @@ class ShadowTraffic:
                 async for _ in events:
                     pass
         except MetacogError as error:
+            if error.reason in OVERLOAD_REASONS:
+                self._pause()
             if "run_id" not in error.metadata:  # it failed before there was a run to record
                 SHADOW_DROPPED.labels(error.reason).inc()
             _log.info("a shadow run has no answer", shadow_of=served.run_id if served else "", reason=error.reason)
