@@ -41,13 +41,21 @@ class AdmissionLimit:
         kind: Its name, for messages and metrics.
         places: How many there are [count, >= 1].
         clock: Monotonic clock [s].
+        on_overload: Is called when work is rejected, or ends with an error of overload.
 
     Attributes:
         in_flight: Places taken [count].
     """
 
-    def __init__(self, kind: str, places: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        kind: str,
+        places: int,
+        clock: Callable[[], float] = time.monotonic,
+        on_overload: Callable[[], None] = lambda: None,
+    ) -> None:
         self.kind = kind
+        self._on_overload = on_overload
         self.in_flight = 0
         self._places = places
         self._clock = clock
@@ -68,6 +76,7 @@ class AdmissionLimit:
         """
         if self.in_flight >= self._places:
             OVERLOADED.labels(self.kind).inc()
+            self._on_overload()
             raise Overloaded(
                 f"{self.in_flight} {self.kind} are in flight, as many as may be; try again in {self.retry_after_s} s",
                 kind=self.kind,
@@ -82,6 +91,7 @@ class AdmissionLimit:
         except MetacogError as error:
             if error.reason in OVERLOAD_REASONS:
                 error.metadata.setdefault("retry_after_s", str(self.retry_after_s))
+                self._on_overload()
             raise
         finally:
             self.in_flight -= 1

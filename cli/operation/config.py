@@ -98,6 +98,7 @@ def files_in_force() -> dict[str, Path]:
         "keys": "METACOG_KEYS_FILE",
         "routing": "METACOG_ROUTER_ROUTING_FILE",
         "policy": "METACOG_ROUTER_POLICY_FILE",
+        "shadow policy": "METACOG_ROUTER_SHADOW_POLICY_FILE",
         "role weights": "METACOG_ASSIGNER_ROLE_WEIGHTS_FILE",
     }
     agents = Path(os.environ.get("METACOG_AGENTS_FILE") or DEFAULT_AGENTS_FILE)
@@ -152,5 +153,6 @@ READERS: dict[str, Callable[[Path], str]] = {
     "keys": _keys,
     "routing": _routing,
     "policy": _policy,
+    "shadow policy": _policy,
     "role weights": _role_weights,
 }

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from cli.answers import drawing
 from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberation, show_escalation
+from cli.records.shadow import shadow
 from cli.terminal.client import Service, in_path
 from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl, given
 from cli.terminal.output import UNKNOWN, cost, facts, number, print_json, stdout, table, text
@@ -22,6 +23,7 @@ SHOWN = 20
 Run = Mapping[str, Any]
 
 app = typer.Typer(help="Recorded runs.", no_args_is_help=True)
+app.command("shadow")(shadow)
 
 
 @app.command("list")
@@ -37,6 +39,7 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
     assessor: Annotated[str | None, typer.Option(help="Assessor that measured the question.")] = None,
     error: Annotated[str | None, typer.Option(help="Reason of the error, e.g. BACKEND_UNAVAILABLE.")] = None,
     request_id: Annotated[str | None, typer.Option(help="Identifier that the client gave.")] = None,
+    shadow_runs: Annotated[bool, typer.Option("--shadow", help="Only shadow runs, which are left out else.")] = False,
     since: Annotated[datetime | None, typer.Option(help="Start at or after this time; UTC.")] = None,
     until: Annotated[datetime | None, typer.Option(help="Start before this time; UTC.")] = None,
     router: RouterUrl = "",
@@ -53,6 +56,7 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
         "assessor": assessor,
         "error_reason": error,
         "request_id": request_id,
+        "shadow": shadow_runs or None,
         "since": since and since.isoformat(),
         "until": until and until.isoformat(),
     }
@@ -225,6 +229,7 @@ def _facts(run: Run) -> Table:
         "degraded": "; ".join(run["degraded_reasons"]),
         "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
         "cost": cost(run["usage"]),
+        "shadow of": _shadow_of(run),
         "time": f"{run['duration_ms']:.0f} ms",
         "labels": "; ".join(_label(each) for each in run["feedback"]),
     }
@@ -241,6 +246,15 @@ def _label(label: Run) -> str:
     origin = label.get("origin") or "VOLUNTEERED"
     marked = "" if origin == "VOLUNTEERED" else f"({origin.lower()})"
     return " ".join(part for part in (f"{label['score']:g}", marked, label["note"]) if part)
+
+
+def _shadow_of(run: Run) -> str:
+    """Return which served run a shadow run is of, and whether both agree; empty for a served run."""
+    shadowed = run.get("shadow")
+    if not shadowed:
+        return ""
+    agreement = {True: "the same answer", False: "another answer", None: f"not compared: {shadowed['unknown_reason']}"}
+    return f"{shadowed['shadow_of']} by policy {shadowed['policy']}, {agreement[shadowed['agrees']]}"
 
 
 def _run_effects(reply: Mapping[str, Any]) -> str:

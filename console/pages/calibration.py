@@ -1,4 +1,4 @@
-"""The calibration page: the reliability of the confidence, the distribution of the activations, and cascades."""
+"""The calibration page: the reliability of the confidence, the activations, cascades, and shadow policies."""
 
 import asyncio
 from typing import Any
@@ -25,9 +25,11 @@ def add_paths(app: FastAPI, site: Site) -> None:
             )
             activations = group.create_task(part(router.get("/v1/activations", key=key, since=since, bins=BINS)))
             cascades = group.create_task(part(router.get("/v1/cascades", key=key, since=since)))
+            shadow = group.create_task(part(router.get("/v1/shadow", key=key, since=since)))
         shown: dict[str, Any] = {
             "reliability": reliability.result(),
             "activations": activations.result(),
             "cascades": cascades.result(),
+            "shadow": shadow.result(),
         }
         return page(request, "calibration/page.html", since=since, strategy=strategy, **shown)

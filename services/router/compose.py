@@ -21,7 +21,7 @@ from chassis.shared_results import SharedResults
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings
 from kernel.activation import ActivationWeights
-from kernel.envelope import Limits
+from kernel.envelope import Envelope, Limits
 from kernel.msv.affect import AffectAnalyser, vader
 from kernel.msv.experience import ExperienceWeights, SimilarityCalibration
 from kernel.msv.signals import PartWeights
@@ -31,12 +31,13 @@ from services.router import openai_rest, relay, rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
 from services.router.core.strategies import Strategy
+from services.router.metrics import count_cascade
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.vote_plans import VotePlans
-from services.router.service.answering.voting import Voting
+from services.router.service.answering.voting import CascadeCounter, Voting
 from services.router.service.assessment.assessors import Assessors, assess, build_assessors
 from services.router.service.assessment.measures import (
     AffectMeasure,
@@ -75,12 +76,15 @@ from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents
 from services.router.service.runs.retention import EVERY_S, OldRunStore, Retention
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
+from services.router.service.shadow.comparison import ShadowPairs, get_shadow
+from services.router.service.shadow.traffic import ShadowOptions, ShadowTraffic
 from services.router.settings import Settings
 from services.router.store.calibration import PostgresActivations, PostgresCalibration
 from services.router.store.cascades import PostgresCascades
 from services.router.store.feedback import PostgresFeedback, PostgresOutbox
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.runs import PostgresOldRuns, PostgresRuns
+from services.router.store.shadows import PostgresShadows
 
 NAME = "router"
 CONTRACT = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
@@ -129,6 +133,7 @@ class RouterDatabase:
         labels: The same, for the background work that fits maps.
         activations: Returns the observed activations.
         cascades: Counts the votes with a stronger model behind them.
+        shadows: Returns shadow runs with the served runs of the same requests.
         check: Returns if the database answers.
         close: Closes its connections.
     """
@@ -143,6 +148,7 @@ class RouterDatabase:
     labels: RecalibrationStore
     activations: Callable[[GetActivationsRequest], Awaitable[ActivationsSeen]]
     cascades: CascadeCounts
+    shadows: ShadowPairs
     check: Check = _nothing
     close: Callable[[], Awaitable[None]] = _nothing
 
@@ -164,6 +170,7 @@ def postgres_database(url: str) -> RouterDatabase:
         labels=PostgresCalibration(records.within(db.BACKGROUND_WITHIN_S)),
         activations=PostgresActivations(reads).seen,
         cascades=PostgresCascades(reads).counts,
+        shadows=PostgresShadows(reads).pairs,
         check=partial(db.check, recording),
         close=partial(closing, reading.dispose, recording.dispose),
     )
@@ -197,10 +204,12 @@ class RoutingRules:
     Attributes:
         config: Weights, threshold and version.
         policy: The policy table; None where it is off.
+        shadow: How it is chosen for shadow runs, by another policy table; None where no run gets a shadow.
     """
 
     config: RoutingConfig
     policy: Policy | None = None
+    shadow: "RoutingRules | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,12 +259,14 @@ class ComposedRouter(Service):
         records: Runs and feedback.
         knowledge: The knowledge base.
         calibrator: Maps confidences, and fits the maps.
+        shadows: Answers requests again by the shadow policy; None where there is none.
     """
 
     context: AnswerContext
     records: "RunRecords"
     knowledge: KnowledgeBase
     calibrator: Calibrator
+    shadows: ShadowTraffic | None = None
 
 
 def compose(settings: Settings, parts: Parts) -> ComposedRouter:
@@ -298,9 +309,12 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         recalibrated=calibrator,
         now=parts.now,
     )
+    shadows = _shadow_traffic(settings, parts, routing.shadow, context, calibrator)
+    context = replace(context, shadows=shadows)
     calibration = _calibration_use_cases(settings, parts, config, calibrator)
     use_cases = _use_cases(context, records, knowledge, calibration)
-    health = _health(parts, records, calibrator, vote_plans)
+    health = _health(parts, records, calibrator, vote_plans, shadows)
+    background = [] if shadows is None else [shadows]
     return ComposedRouter(
         name=NAME,
         app=_app(settings, parts, health, use_cases, context),
@@ -308,9 +322,10 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         grpc_names=[CONTRACT.full_name],
         settings=settings,
         health=health,
-        start=partial(_start, [records, calibrator]),
+        start=partial(_start, [records, calibrator, *background]),
         close=partial(
             closing,
+            *(worker.close for worker in background),
             records.close,
             calibrator.close,
             model_clients.close,
@@ -322,6 +337,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         records=records,
         knowledge=knowledge,
         calibrator=calibrator,
+        shadows=shadows,
     )
 
 
@@ -334,7 +350,7 @@ def read_routing_rules(settings: Settings) -> RoutingRules:
     Raises:
         ConfigurationInvalid: For a routing or policy file that cannot be used.
     """
-    policy = read_policy(settings.policy_file) if settings.policy_file else None
+    tables = [read_policy(file) if file else None for file in (settings.policy_file, settings.shadow_policy_file)]
     weights = ActivationWeights(
         correctness=settings.weight_correctness,
         conflict=settings.weight_conflict,
@@ -342,8 +358,57 @@ def read_routing_rules(settings: Settings) -> RoutingRules:
         experience=settings.weight_experience,
     )
     stated = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
-    config = routing_config(stated, settings.config_version, file=settings.routing_file, policy=policy)
-    return RoutingRules(config=config, policy=policy)
+    policy, shadow = [
+        RoutingRules(
+            config=routing_config(stated, settings.config_version, file=settings.routing_file, policy=table),
+            policy=table,
+        )
+        for table in tables
+    ]
+    return policy if shadow.policy is None else replace(policy, shadow=shadow)
+
+
+def _shadow_traffic(
+    settings: Settings, parts: Parts, rules: RoutingRules | None, served: AnswerContext, calibrator: Calibrator
+) -> ShadowTraffic | None:
+    """Return what answers requests again: as `served`, by its own policy, in places of its own, counted by itself.
+
+    Raises:
+        ConfigurationInvalid: For a policy that the models cannot follow.
+    """
+    if rules is None or rules.policy is None:
+        return None
+    system_one = SystemOne(parts.model_clients, max_tokens=settings.answer_max_tokens)
+    context = replace(
+        served,
+        routing=replace(served.routing, config=rules.config, policy=rules.policy, cache=None),
+        strategies=_strategies(system_one, parts, calibrator, count=_count_nothing),
+        limits=_limits(settings, rules.policy),
+        vote_plans=VotePlans(parts.model_clients, rules.policy, _configured_cascade(settings)),
+        admission=Admission(
+            max_in_flight=settings.shadow_at_once, max_deliberations=settings.shadow_at_once, prefix="shadow_"
+        ),
+    )
+    envelope = Envelope(
+        max_generations=settings.shadow_max_generations,
+        max_generated_tokens=settings.shadow_max_generated_tokens,
+        timeout_ms=settings.shadow_timeout_ms,
+        max_cost=settings.shadow_max_cost,
+    )
+    options = ShadowOptions(
+        policy=rules.policy.version,
+        share=settings.shadow_share,
+        envelope=envelope,
+        at_once=settings.shadow_at_once,
+        max_served=settings.shadow_max_served,
+    )
+    shadows = ShadowTraffic(context, served.admission, options)
+    shadows.check_now()
+    return shadows
+
+
+def _count_nothing(*_: object) -> None:
+    """Count no cascade of a shadow run among those that were served."""
 
 
 def _decision_cache(settings: Settings) -> DecisionCache | None:
@@ -363,9 +428,11 @@ def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase) -> As
     return Assessors(by_name={**own, **parts.assessors}, default=settings.assessor, streamed=settings.streamed_assessor)
 
 
-def _strategies(system_one: SystemOne, parts: Parts, calibrator: Calibrator) -> Mapping[Strategy, AnswerStrategy]:
+def _strategies(
+    system_one: SystemOne, parts: Parts, calibrator: Calibrator, count: CascadeCounter = count_cascade
+) -> Mapping[Strategy, AnswerStrategy]:
     asked = relay.votes(parts.peers["arbiter"], lambda: calibrator.votes.competences)
-    voting = Voting(asked, lambda: calibrator.votes.model, system_one)
+    voting = Voting(asked, lambda: calibrator.votes.model, system_one, count)
     return {
         Strategy.SYSTEM_ONE: system_one,
         Strategy.VOTE: voting,
@@ -512,7 +579,7 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
     )
 
 
-def _start(workers: Sequence["Journal | Outbox | Retention | RunRecords | Calibrator"]) -> None:
+def _start(workers: Sequence["Journal | Outbox | Retention | RunRecords | Calibrator | ShadowTraffic"]) -> None:
     for worker in workers:
         worker.start()
 
@@ -585,6 +652,7 @@ def _calibration_use_cases(
         rollback=partial(rollback_calibration, store=store, refresh=calibrator.refresh),
         activations=partial(get_activations, config=config, seen=parts.database.activations),
         cascades=partial(get_cascades, counts=parts.database.cascades),
+        shadow=partial(get_shadow, pairs=parts.database.shadows),
     )
 
 
@@ -612,7 +680,13 @@ def _use_cases(
     )
 
 
-def _health(parts: Parts, records: RunRecords, calibrator: Calibrator, vote_plans: VotePlans) -> Health:
+def _health(
+    parts: Parts,
+    records: RunRecords,
+    calibrator: Calibrator,
+    vote_plans: VotePlans,
+    shadows: ShadowTraffic | None,
+) -> Health:
     return Health(
         {"inference": parts.model_clients.probe},
         {
@@ -621,6 +695,7 @@ def _health(parts: Parts, records: RunRecords, calibrator: Calibrator, vote_plan
             "database": parts.database.check,
             **records.checks,
             "calibration": calibrator.check,
+            **({} if shadows is None else {"shadow": shadows.check}),
             "encoder": parts.embeddings.check,
             **{name: peer.check for name, peer in parts.peers.items()},
         },

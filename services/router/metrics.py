@@ -75,6 +75,32 @@ def count_cascade(model: str, reason: str, stages: Mapping[str, StageUsage], own
             child(CASCADE_COST, model, "escalation" if stage == own_stage else "votes").inc(spent.cost)
 
 
+SHADOW_RUNS = Counter(
+    "metacog_shadow_runs_total", "Shadow runs by strategy and how they ended.", ["strategy", "outcome", "error"]
+)
+SHADOW_AGREEMENT = Counter(
+    "metacog_shadow_agreement_total",
+    "Shadow runs with an answer, by whether it is the served one: `true`, `false`, `unknown`.",
+    ["agrees"],
+)
+SHADOW_COST = Counter("metacog_shadow_cost_total", "Cost of shadow runs [currency of the prices].")
+SHADOW_DROPPED = Counter(
+    "metacog_shadow_dropped_total",
+    "Runs that were to get a shadow and got none, by why: `FULL`, `LATE`, `CLOSED`, or the error that kept it from"
+    " beginning.",
+    ["reason"],
+)
+
+
+def count_shadow(strategy: str, outcome: str, error_reason: str, agrees: bool | None, cost: float | None) -> None:
+    """Count a shadow run that has ended, with its cost where it is known; served runs are counted elsewhere."""
+    child(SHADOW_RUNS, strategy, outcome, error_reason).inc()
+    if not error_reason:
+        child(SHADOW_AGREEMENT, "unknown" if agrees is None else str(agrees).lower()).inc()
+    if cost is not None:
+        SHADOW_COST.inc(cost)
+
+
 def count_route(system: str, strategy: str, reason: str, level: Activation | None) -> None:
     """Count a choice of system, and observe its activation where there is one."""
     child(ROUTED, system, strategy, reason).inc()

@@ -35,6 +35,7 @@ from services.router.service.knowledge.values import (
     SearchKnowledgeResponse,
 )
 from services.router.service.runs.values import GetRunResponse, ListRunsRequest, ListRunsResponse, Run
+from services.router.service.shadow.values import GetShadowRequest, GetShadowResponse
 
 T = TypeVar("T")
 
@@ -128,7 +129,7 @@ def add_knowledge_paths(app: FastAPI, knowledge: KnowledgeUseCases) -> None:
 
 
 def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
-    """Put calibration, the observed activations and the cascades on `app`."""
+    """Put calibration, the observed activations, cascades and shadow runs on `app`."""
 
     @app.get(
         "/v1/calibration",
@@ -160,6 +161,12 @@ def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
         """Return how often votes were escalated to a stronger model, what that cost, and who was right."""
         wanted = from_plain(dict(request.query_params), GetCascadesRequest)
         return Json(await until_disconnect(request, use_cases.cascades(wanted)))
+
+    @app.get("/v1/shadow", response_model=GetShadowResponse, openapi_extra=query_parameters(GetShadowRequest))
+    async def shadow(request: Request) -> Response:
+        """Return how shadow policies compare with what was served: agreement, cost, time, who was right."""
+        wanted = from_plain(dict(request.query_params), GetShadowRequest)
+        return Json(await until_disconnect(request, use_cases.shadow(wanted)))
 
 
 def _named(event: Event | PassedThrough) -> tuple[str, object]:

@@ -29,6 +29,7 @@ from services.router.service.feedback.feedback import SubmitFeedbackRequest, Sub
 from services.router.service.knowledge.knowledge import KnowledgeUseCases
 from services.router.service.knowledge.values import AddKnowledgeRequest, ListKnowledgeRequest, SearchKnowledgeRequest
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
+from services.router.service.shadow.values import GetShadowRequest
 
 # Events of the contract, with their fields. An event of delegation whose name is taken has one of its own.
 EVENTS = {
@@ -175,6 +176,13 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
         """Return how often votes were escalated to a stronger model."""
         found = await self._use.calibration.cascades(from_proto(request, GetCascadesRequest))
         return to_proto(found, pb_calibration.GetCascadesResponse)
+
+    async def GetShadow(  # noqa: N802
+        self, request: pb_calibration.GetShadowRequest, context: Context
+    ) -> pb_calibration.GetShadowResponse:
+        """Return how shadow policies compare with what was served."""
+        found = await self._use.calibration.shadow(from_proto(request, GetShadowRequest))
+        return to_proto(found, pb_calibration.GetShadowResponse)
 
 
 def _run_message(run: Run) -> pb.Run:

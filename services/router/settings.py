@@ -63,6 +63,26 @@ class Settings(ApiSettings):
     policy_file: Path | None = Field(
         None, description="Table that chooses the strategy by the state, e.g. config/policy.example.yaml; empty: off"
     )
+    shadow_policy_file: Path | None = Field(
+        None,
+        description="Another such table, by which a share of the answered requests is answered again in the background,"
+        " recorded and compared, never served; read at start only; empty: off",
+    )
+    shadow_share: float = Field(
+        0.05, ge=0, le=1, description="Share of the requests whose strategy the router chose that get a shadow run"
+    )
+    shadow_max_cost: float | None = Field(
+        None, gt=0, description="Envelope of a shadow run: cost [currency of the prices]; empty: no such limit"
+    )
+    shadow_max_generations: int | None = Field(
+        None, ge=1, description="The same: samples; empty: as for a request that names no strategy"
+    )
+    shadow_max_generated_tokens: int | None = Field(None, ge=1, description="The same: tokens; empty: likewise")
+    shadow_timeout_ms: int | None = Field(None, ge=1, description="The same: time [ms]; empty: likewise")
+    shadow_at_once: int = Field(1, ge=1, le=16, description="Shadow runs at a time")
+    shadow_max_served: int = Field(
+        4, ge=0, description="Served requests in flight up to which a shadow run may begin; with more it waits"
+    )
     cache_decisions: bool = Field(
         True, description="Whether the decision of a conversation is cached while the task has clearly not changed"
     )

@@ -1,6 +1,7 @@
 """Labelled answers and recalibration maps in memory."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -25,6 +26,7 @@ from services.router.service.calibration.values import (
     ObservedOutcomes,
     with_in_force,
 )
+from services.router.service.shadow.values import GetShadowRequest, ShadowPair
 
 
 def made(version: str, method: Method = Method.ISOTONIC) -> CalibrationMap:
@@ -109,6 +111,27 @@ async def fake_cascades(asked: GetCascadesRequest) -> Sequence[CascadeCount]:
             model="strong", reason="UNDECIDED", answered=True, runs=1, priced=1, cost=11.0, answers=1, answers_cost=10.0
         ),
     ]
+
+
+async def fake_shadows(asked: GetShadowRequest) -> Sequence[ShadowPair]:
+    """Twelve shadow runs: ten agree, one is unknown, one was stopped; none of another time."""
+    if asked.until is not None:
+        return ()
+    agreeing = ShadowPair(
+        policy="p1",
+        strategy="vote",
+        answered=True,
+        agrees=True,
+        cost=1.0,
+        duration_ms=300.0,
+        served_strategy="system1",
+        served_cost=2.0,
+        served_duration_ms=100.0,
+        served_right=True,
+    )
+    unknown = replace(agreeing, agrees=None, unknown_reason="LONG_ANSWER", served_right=None)
+    stopped = ShadowPair(policy="p1", strategy="vote", answered=False, error_reason="CANCELLED")
+    return [*[agreeing] * 10, unknown, stopped]
 
 
 async def fake_seen(ask: GetActivationsRequest) -> ActivationsSeen:

@@ -35,7 +35,7 @@ from services.router.service.feedback.feedback import (
 )
 from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
-from tests.contract.calibration_fakes import FakeCalibration, fake_cascades, fake_seen
+from tests.contract.calibration_fakes import FakeCalibration, fake_cascades, fake_seen, fake_shadows
 from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings
 from tests.support.assigner import model_clients_of
 from tests.support.stack import NO_SERVER, At, peers
@@ -188,6 +188,7 @@ def router_parts(home: Path) -> Parts:
             labels=FakeCalibration(),
             activations=fake_seen,
             cascades=fake_cascades,
+            shadows=fake_shadows,
         ),
         embeddings=fake_embeddings(),
         peers=peers({}),

@@ -161,5 +161,30 @@ async def test_cascades_report_their_share_cost_and_labels(router: Api) -> None:
     assert (cascade["of_model"]["labelled"], cascade["of_model"]["share"]) == (0, None)
 
 
+async def test_shadow_runs_are_compared_with_what_was_served(router: Api) -> None:
+    [comparison] = (await router.ask("GetShadow"))["comparisons"]
+
+    assert (comparison["policy"], comparison["runs"], comparison["stopped"], comparison["failed"]) == ("p1", 11, 1, 0)
+    assert (comparison["answered"]["share"], comparison["agreement"]["runs"], comparison["agreement"]["share"]) == (
+        1.0,
+        10,
+        1.0,
+    )
+    assert comparison["not_compared"] == {"LONG_ANSWER": 1}
+    assert comparison["runs_by_strategy"] == {"vote": 11}
+    assert comparison["served_by_strategy"] == {"system1": 11}
+    assert (comparison["cost"]["pairs"], comparison["cost"]["ratio"], comparison["cost"]["low"]) == (11, 0.5, 0.5)
+    assert (comparison["time"]["served_ms"], comparison["time"]["shadow_ms"]) == (100, 300)
+    assert (comparison["time"]["difference_ms"], comparison["time"]["high_ms"]) == (200, 200)
+    labels = comparison["labels"]
+    assert (labels["served"]["labelled"], labels["shadow"]["right"], labels["labelled_disagreements"]) == (10, 10, 0)
+    assert (labels["comparison"], labels["enough"], labels["labels_needed"]) == ("UNDECIDED", False, 6)
+    assert (labels["difference"], labels["p"]) == (None, 1.0)
+
+
+async def test_without_shadow_runs_there_is_no_comparison(router: Api) -> None:
+    assert (await router.ask("GetShadow", until="2020-01-01T00:00:00Z"))["comparisons"] == []
+
+
 async def test_without_runs_there_is_no_cascade(router: Api) -> None:
     assert (await router.ask("GetCascades", until="2020-01-01T00:00:00Z"))["cascades"] == []

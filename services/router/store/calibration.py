@@ -64,7 +64,7 @@ from services.router.service.calibration.values import (
     with_in_force,
 )
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.runs import RunRow, began_within
+from services.router.store.runs import IS_SERVED, RunRow, began_within
 from services.router.store.tables import RouterTable
 
 NO_BYTES: ColumnElement[bytes] = literal_column("''::bytea", LargeBinary)
@@ -122,6 +122,7 @@ MOST_VOTE_LABELS = 5_000
 
 SERVED = func.coalesce(RunRow.confidence, RunRow.confidence_raw)
 LABELLED = (
+    IS_SERVED,
     RunFeedbackRow.counts,
     RunRow.outcome == "ANSWERED",
     RunRow.confidence_raw.is_not(None),
@@ -469,7 +470,7 @@ def _assessed(request: GetActivationsRequest, *columns: Any) -> Select[Any]:  # 
 def _of_runs(request: GetActivationsRequest, *columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type
     """Select `columns` of the requested runs whose system was chosen."""
     times = began_within(request.since, request.until)
-    query = select(*columns).select_from(RunRow).where(RunRow.system != "", *times)
+    query = select(*columns).select_from(RunRow).where(RunRow.system != "", IS_SERVED, *times)
     if request.config_version:
         query = query.where(RunRow.config_version == without_nul(request.config_version))
     if request.assessor:

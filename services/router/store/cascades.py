@@ -11,7 +11,7 @@ from services.router.service.answering.voting import ESCALATION
 from services.router.service.calibration.cascades import CascadeCount
 from services.router.service.calibration.values import GetCascadesRequest
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.runs import RunRow, began_within
+from services.router.store.runs import IS_SERVED, RunRow, began_within
 
 # Newest runs that are counted [count].
 MOST_RUNS = 100_000
@@ -43,6 +43,7 @@ class PostgresCascades:
                 cast(usage["stages"][ESCALATION]["cost"].astext, Float).label("own"),
             )
             .where(
+                IS_SERVED,
                 RunRow.strategy.in_([Strategy.VOTE, Strategy.CASCADE]),
                 escalation["model"].astext.is_not(None),
                 *began_within(request.since, request.until),

@@ -56,6 +56,7 @@ class RunRow(RouterTable):
             text("(document->>'request_id')"),
             postgresql_where="document->>'request_id' <> ''",
         ),
+        Index("ix_runs_shadow", "run_id", postgresql_where="shadow_of <> ''"),
     )
 
     run_id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -74,7 +75,13 @@ class RunRow(RouterTable):
     assessor: Mapped[str] = mapped_column(String, server_default="")
     config_version: Mapped[str] = mapped_column(String, server_default="")
     reason: Mapped[str] = mapped_column(String, server_default="")
+    shadow_of: Mapped[str] = mapped_column(String(36), server_default="")
     document: Mapped[dict[str, Any]] = mapped_column(JSONB)
+
+
+# Everything but shadow runs, which count and teach nothing.
+IS_SERVED: ColumnElement[bool] = RunRow.shadow_of == ""
+IS_SHADOW: ColumnElement[bool] = RunRow.shadow_of != ""
 
 
 class PostgresRuns:
@@ -178,7 +185,9 @@ def _run(row: RunRow, feedback: list[Any] | None) -> Run:
 
 
 def _conditions(request: ListRunsRequest, key_name: str) -> list[Any]:
-    conditions: list[Any] = [RunRow.key_name == key_name] if key_name else []
+    conditions: list[Any] = [IS_SHADOW if request.shadow else IS_SERVED]
+    if key_name:
+        conditions.append(RunRow.key_name == key_name)
     if request.page_token:
         if len(request.page_token) != ID_LENGTH:
             raise invalid_token(request.page_token)
@@ -228,6 +237,7 @@ COLUMNS: Mapping[str, str] = {
     "assessor": "coalesce(d#>>'{route,assessor}', '')",
     "config_version": "d->>'config_version'",
     "reason": "coalesce(d#>>'{route,reason}', '')",
+    "shadow_of": "coalesce(d#>>'{shadow,shadow_of}', '')",
     "document": "d",
 }
 

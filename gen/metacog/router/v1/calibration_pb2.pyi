@@ -45,6 +45,38 @@ CALIBRATION_METHOD_PLATT: CalibrationMethod.ValueType  # 2
 """A logistic curve over the log-odds."""
 Global___CalibrationMethod: _TypeAlias = CalibrationMethod  # noqa: Y015
 
+class _Comparison:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ComparisonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Comparison.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPARISON_UNSPECIFIED: _Comparison.ValueType  # 0
+    """Never sent."""
+    COMPARISON_BETTER: _Comparison.ValueType  # 1
+    """It is more often right: the interval of the difference lies above 0, and the exact test has p <= 0.05."""
+    COMPARISON_WORSE: _Comparison.ValueType  # 2
+    """It is less often right: the interval lies below 0, and the exact test has p <= 0.05."""
+    COMPARISON_SAME: _Comparison.ValueType  # 3
+    """It is as often right: the interval lies within two points of 0."""
+    COMPARISON_UNDECIDED: _Comparison.ValueType  # 4
+    """There are too few labels."""
+
+class Comparison(_Comparison, metaclass=_ComparisonEnumTypeWrapper):
+    """What labels say of a shadow policy beside what was served."""
+
+COMPARISON_UNSPECIFIED: Comparison.ValueType  # 0
+"""Never sent."""
+COMPARISON_BETTER: Comparison.ValueType  # 1
+"""It is more often right: the interval of the difference lies above 0, and the exact test has p <= 0.05."""
+COMPARISON_WORSE: Comparison.ValueType  # 2
+"""It is less often right: the interval lies below 0, and the exact test has p <= 0.05."""
+COMPARISON_SAME: Comparison.ValueType  # 3
+"""It is as often right: the interval lies within two points of 0."""
+COMPARISON_UNDECIDED: Comparison.ValueType  # 4
+"""There are too few labels."""
+Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
+
 @_typing.final
 class ReliabilityFigures(_message.Message):
     """How well a set of confidences agrees with how the answers turned out."""
@@ -823,3 +855,451 @@ class GetCascadesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetCascadesResponse: _TypeAlias = GetCascadesResponse  # noqa: Y015
+
+@_typing.final
+class GetShadowRequest(_message.Message):
+    """Asks how a shadow policy compares with what was served."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Only shadow runs that began from then on."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Only shadow runs that began before."""
+
+    def __init__(
+        self,
+        *,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetShadowRequest: _TypeAlias = GetShadowRequest  # noqa: Y015
+
+@_typing.final
+class ShareOfRuns(_message.Message):
+    """A share of some runs, with its 95 % interval."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    runs: _builtins.int
+    """Runs that it is a share of [count]."""
+    count: _builtins.int
+    """Those that count [count]."""
+    share: _builtins.float
+    """The share [0..1]; left out (null on REST) without runs."""
+    low: _builtins.float
+    """Lower end of its interval [0..1]; left out (null on REST) without runs."""
+    high: _builtins.float
+    """Upper end of its interval [0..1]; left out (null on REST) without runs."""
+    def __init__(
+        self,
+        *,
+        runs: _builtins.int = ...,
+        count: _builtins.int = ...,
+        share: _builtins.float | None = ...,
+        low: _builtins.float | None = ...,
+        high: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_share", b"_share", "high", b"high", "low", b"low", "share", b"share"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_share", b"_share", "count", b"count", "high", b"high", "low", b"low", "runs", b"runs", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
+    _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015
+    _WhichOneofReturnType__low: _TypeAlias = _typing.Literal["low"]  # noqa: Y015
+    _WhichOneofArgType__low: _TypeAlias = _typing.Literal["_low", b"_low"]  # noqa: Y015
+    _WhichOneofReturnType__share: _TypeAlias = _typing.Literal["share"]  # noqa: Y015
+    _WhichOneofArgType__share: _TypeAlias = _typing.Literal["_share", b"_share"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high) -> _WhichOneofReturnType__high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low) -> _WhichOneofReturnType__low | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__share) -> _WhichOneofReturnType__share | None: ...
+
+Global___ShareOfRuns: _TypeAlias = ShareOfRuns  # noqa: Y015
+
+@_typing.final
+class ShadowCost(_message.Message):
+    """What served runs and their shadows cost, over the pairs of which both costs are known."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAIRS_FIELD_NUMBER: _builtins.int
+    SERVED_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
+    RATIO_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    pairs: _builtins.int
+    """Pairs [count]."""
+    served: _builtins.float
+    """What the served runs cost together [currency of the prices]; left out (null on REST) without pairs."""
+    shadow: _builtins.float
+    """What their shadows cost together [currency of the prices]; left out (null on REST) without pairs."""
+    ratio: _builtins.float
+    """The latter over the former [>= 0]; left out (null on REST) where the served runs cost nothing."""
+    low: _builtins.float
+    """Lower end of its 95 % interval [>= 0]; left out (null on REST) with fewer than 10 pairs."""
+    high: _builtins.float
+    """Upper end of its 95 % interval [>= 0]; left out (null on REST) with fewer than 10 pairs."""
+    def __init__(
+        self,
+        *,
+        pairs: _builtins.int = ...,
+        served: _builtins.float | None = ...,
+        shadow: _builtins.float | None = ...,
+        ratio: _builtins.float | None = ...,
+        low: _builtins.float | None = ...,
+        high: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_ratio", b"_ratio", "_served", b"_served", "_shadow", b"_shadow", "high", b"high", "low", b"low", "ratio", b"ratio", "served", b"served", "shadow", b"shadow"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_ratio", b"_ratio", "_served", b"_served", "_shadow", b"_shadow", "high", b"high", "low", b"low", "pairs", b"pairs", "ratio", b"ratio", "served", b"served", "shadow", b"shadow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
+    _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015
+    _WhichOneofReturnType__low: _TypeAlias = _typing.Literal["low"]  # noqa: Y015
+    _WhichOneofArgType__low: _TypeAlias = _typing.Literal["_low", b"_low"]  # noqa: Y015
+    _WhichOneofReturnType__ratio: _TypeAlias = _typing.Literal["ratio"]  # noqa: Y015
+    _WhichOneofArgType__ratio: _TypeAlias = _typing.Literal["_ratio", b"_ratio"]  # noqa: Y015
+    _WhichOneofReturnType__served: _TypeAlias = _typing.Literal["served"]  # noqa: Y015
+    _WhichOneofArgType__served: _TypeAlias = _typing.Literal["_served", b"_served"]  # noqa: Y015
+    _WhichOneofReturnType__shadow: _TypeAlias = _typing.Literal["shadow"]  # noqa: Y015
+    _WhichOneofArgType__shadow: _TypeAlias = _typing.Literal["_shadow", b"_shadow"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high) -> _WhichOneofReturnType__high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low) -> _WhichOneofReturnType__low | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ratio) -> _WhichOneofReturnType__ratio | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__served) -> _WhichOneofReturnType__served | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shadow) -> _WhichOneofReturnType__shadow | None: ...
+
+Global___ShadowCost: _TypeAlias = ShadowCost  # noqa: Y015
+
+@_typing.final
+class ShadowTime(_message.Message):
+    """How long served runs and their shadows took, over the pairs in which both gave an answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAIRS_FIELD_NUMBER: _builtins.int
+    SERVED_MS_FIELD_NUMBER: _builtins.int
+    SHADOW_MS_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_MS_FIELD_NUMBER: _builtins.int
+    LOW_MS_FIELD_NUMBER: _builtins.int
+    HIGH_MS_FIELD_NUMBER: _builtins.int
+    pairs: _builtins.int
+    """Pairs [count]."""
+    served_ms: _builtins.float
+    """Median time of the served runs [ms]; left out (null on REST) without pairs."""
+    shadow_ms: _builtins.float
+    """Median time of their shadows [ms]; left out (null on REST) without pairs."""
+    difference_ms: _builtins.float
+    """Median of how much longer the shadow took than its served run [ms]; left out (null on REST) without pairs."""
+    low_ms: _builtins.float
+    """Lower end of its 95 % interval [ms]; left out (null on REST) with fewer than 10 pairs."""
+    high_ms: _builtins.float
+    """Upper end of its 95 % interval [ms]; left out (null on REST) with fewer than 10 pairs."""
+    def __init__(
+        self,
+        *,
+        pairs: _builtins.int = ...,
+        served_ms: _builtins.float | None = ...,
+        shadow_ms: _builtins.float | None = ...,
+        difference_ms: _builtins.float | None = ...,
+        low_ms: _builtins.float | None = ...,
+        high_ms: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_difference_ms", b"_difference_ms", "_high_ms", b"_high_ms", "_low_ms", b"_low_ms", "_served_ms", b"_served_ms", "_shadow_ms", b"_shadow_ms", "difference_ms", b"difference_ms", "high_ms", b"high_ms", "low_ms", b"low_ms", "served_ms", b"served_ms", "shadow_ms", b"shadow_ms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_difference_ms", b"_difference_ms", "_high_ms", b"_high_ms", "_low_ms", b"_low_ms", "_served_ms", b"_served_ms", "_shadow_ms", b"_shadow_ms", "difference_ms", b"difference_ms", "high_ms", b"high_ms", "low_ms", b"low_ms", "pairs", b"pairs", "served_ms", b"served_ms", "shadow_ms", b"shadow_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__difference_ms: _TypeAlias = _typing.Literal["difference_ms"]  # noqa: Y015
+    _WhichOneofArgType__difference_ms: _TypeAlias = _typing.Literal["_difference_ms", b"_difference_ms"]  # noqa: Y015
+    _WhichOneofReturnType__high_ms: _TypeAlias = _typing.Literal["high_ms"]  # noqa: Y015
+    _WhichOneofArgType__high_ms: _TypeAlias = _typing.Literal["_high_ms", b"_high_ms"]  # noqa: Y015
+    _WhichOneofReturnType__low_ms: _TypeAlias = _typing.Literal["low_ms"]  # noqa: Y015
+    _WhichOneofArgType__low_ms: _TypeAlias = _typing.Literal["_low_ms", b"_low_ms"]  # noqa: Y015
+    _WhichOneofReturnType__served_ms: _TypeAlias = _typing.Literal["served_ms"]  # noqa: Y015
+    _WhichOneofArgType__served_ms: _TypeAlias = _typing.Literal["_served_ms", b"_served_ms"]  # noqa: Y015
+    _WhichOneofReturnType__shadow_ms: _TypeAlias = _typing.Literal["shadow_ms"]  # noqa: Y015
+    _WhichOneofArgType__shadow_ms: _TypeAlias = _typing.Literal["_shadow_ms", b"_shadow_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__difference_ms) -> _WhichOneofReturnType__difference_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high_ms) -> _WhichOneofReturnType__high_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low_ms) -> _WhichOneofReturnType__low_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__served_ms) -> _WhichOneofReturnType__served_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shadow_ms) -> _WhichOneofReturnType__shadow_ms | None: ...
+
+Global___ShadowTime: _TypeAlias = ShadowTime  # noqa: Y015
+
+@_typing.final
+class ShadowLabels(_message.Message):
+    """How often served runs and their shadows were right, over the pairs in which both gave an answer.
+
+    A label of one run holds for the other where they agree. There both are right or both are wrong, so that the
+    difference is that over the other pairs, times their share: it takes their labels for a random sample.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAIRS_FIELD_NUMBER: _builtins.int
+    SERVED_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
+    LABELLED_DISAGREEMENTS_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    P_FIELD_NUMBER: _builtins.int
+    COMPARISON_FIELD_NUMBER: _builtins.int
+    ENOUGH_FIELD_NUMBER: _builtins.int
+    LABELS_NEEDED_FIELD_NUMBER: _builtins.int
+    pairs: _builtins.int
+    """Pairs in which both gave an answer [count]."""
+    labelled_disagreements: _builtins.int
+    """Pairs with a label for both that are not known to agree [count]."""
+    difference: _builtins.float
+    """How much more often the shadow answer is right [-1..1]; left out (null on REST) where no label says it."""
+    low: _builtins.float
+    """Lower end of its 95 % interval [-1..1]."""
+    high: _builtins.float
+    """Upper end of its 95 % interval [-1..1]."""
+    p: _builtins.float
+    """Probability of so uneven a division of the disagreements by chance, by the exact test [0..1]."""
+    comparison: Global___Comparison.ValueType
+    """What that says."""
+    enough: _builtins.bool
+    """Whether it decides: `comparison` is not `UNDECIDED`."""
+    labels_needed: _builtins.int
+    """About how many more pairs without agreement need a label for both until it decides, if all shares stay as they are
+    [count]; 0: none; left out (null on REST) when more than 100,000 would be needed.
+    """
+    @_builtins.property
+    def served(self) -> Global___LabelledShare:
+        """Served answers of the pairs with a label for both."""
+
+    @_builtins.property
+    def shadow(self) -> Global___LabelledShare:
+        """Shadow answers of the same pairs."""
+
+    def __init__(
+        self,
+        *,
+        pairs: _builtins.int = ...,
+        served: Global___LabelledShare | None = ...,
+        shadow: Global___LabelledShare | None = ...,
+        labelled_disagreements: _builtins.int = ...,
+        difference: _builtins.float | None = ...,
+        low: _builtins.float = ...,
+        high: _builtins.float = ...,
+        p: _builtins.float = ...,
+        comparison: Global___Comparison.ValueType = ...,
+        enough: _builtins.bool = ...,
+        labels_needed: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_difference", b"_difference", "_labels_needed", b"_labels_needed", "difference", b"difference", "labels_needed", b"labels_needed", "served", b"served", "shadow", b"shadow"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_difference", b"_difference", "_labels_needed", b"_labels_needed", "comparison", b"comparison", "difference", b"difference", "enough", b"enough", "high", b"high", "labelled_disagreements", b"labelled_disagreements", "labels_needed", b"labels_needed", "low", b"low", "p", b"p", "pairs", b"pairs", "served", b"served", "shadow", b"shadow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__difference: _TypeAlias = _typing.Literal["difference"]  # noqa: Y015
+    _WhichOneofArgType__difference: _TypeAlias = _typing.Literal["_difference", b"_difference"]  # noqa: Y015
+    _WhichOneofReturnType__labels_needed: _TypeAlias = _typing.Literal["labels_needed"]  # noqa: Y015
+    _WhichOneofArgType__labels_needed: _TypeAlias = _typing.Literal["_labels_needed", b"_labels_needed"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__difference) -> _WhichOneofReturnType__difference | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__labels_needed) -> _WhichOneofReturnType__labels_needed | None: ...
+
+Global___ShadowLabels: _TypeAlias = ShadowLabels  # noqa: Y015
+
+@_typing.final
+class ShadowComparison(_message.Message):
+    """One shadow policy beside what was served; of the newest 10,000 shadow runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class NotComparedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class RunsByStrategyEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class ServedByStrategyEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    AGREEMENT_FIELD_NUMBER: _builtins.int
+    NOT_COMPARED_FIELD_NUMBER: _builtins.int
+    RUNS_BY_STRATEGY_FIELD_NUMBER: _builtins.int
+    SERVED_BY_STRATEGY_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Version of the policy: a digest of its rows."""
+    runs: _builtins.int
+    """Shadow runs that were not stopped [count]."""
+    stopped: _builtins.int
+    """Those that were stopped, since served requests were turned away or the router ended; they count nowhere else
+    [count].
+    """
+    failed: _builtins.int
+    """Runs that ended with an error [count]."""
+    @_builtins.property
+    def answered(self) -> Global___ShareOfRuns:
+        """Runs that gave an answer."""
+
+    @_builtins.property
+    def agreement(self) -> Global___ShareOfRuns:
+        """Pairs in which both gave the same answer, of those of which it is known."""
+
+    @_builtins.property
+    def not_compared(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Pairs of which it is unknown, by why [count]."""
+
+    @_builtins.property
+    def runs_by_strategy(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Shadow runs by strategy [count]."""
+
+    @_builtins.property
+    def served_by_strategy(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Their served runs by strategy [count]."""
+
+    @_builtins.property
+    def cost(self) -> Global___ShadowCost:
+        """What both cost."""
+
+    @_builtins.property
+    def time(self) -> Global___ShadowTime:
+        """How long both took."""
+
+    @_builtins.property
+    def labels(self) -> Global___ShadowLabels:
+        """How often each was right."""
+
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        runs: _builtins.int = ...,
+        stopped: _builtins.int = ...,
+        answered: Global___ShareOfRuns | None = ...,
+        failed: _builtins.int = ...,
+        agreement: Global___ShareOfRuns | None = ...,
+        not_compared: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        runs_by_strategy: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        served_by_strategy: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        cost: Global___ShadowCost | None = ...,
+        time: Global___ShadowTime | None = ...,
+        labels: Global___ShadowLabels | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agreement", b"agreement", "answered", b"answered", "cost", b"cost", "labels", b"labels", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreement", b"agreement", "answered", b"answered", "cost", b"cost", "failed", b"failed", "labels", b"labels", "not_compared", b"not_compared", "policy", b"policy", "runs", b"runs", "runs_by_strategy", b"runs_by_strategy", "served_by_strategy", b"served_by_strategy", "stopped", b"stopped", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShadowComparison: _TypeAlias = ShadowComparison  # noqa: Y015
+
+@_typing.final
+class GetShadowResponse(_message.Message):
+    """How shadow policies compare with what was served."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPARISONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def comparisons(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShadowComparison]:
+        """Those with most runs first."""
+
+    def __init__(
+        self,
+        *,
+        comparisons: _abc.Iterable[Global___ShadowComparison] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparisons", b"comparisons"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetShadowResponse: _TypeAlias = GetShadowResponse  # noqa: Y015

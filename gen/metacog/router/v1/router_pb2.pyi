@@ -1008,6 +1008,7 @@ class Run(_message.Message):
     CONFIDENCE_LABELS_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     ESCALATION_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -1116,6 +1117,10 @@ class Run(_message.Message):
     def escalation(self) -> Global___Escalation:
         """The stronger model that the vote may be escalated to; left out (null on REST) when there is none."""
 
+    @_builtins.property
+    def shadow(self) -> Global___Shadow:
+        """The served run that this one shadows; left out (null on REST) for a run that was served itself."""
+
     def __init__(
         self,
         *,
@@ -1155,10 +1160,11 @@ class Run(_message.Message):
         confidence_labels: _builtins.int = ...,
         idempotency: Global___Idempotency.ValueType = ...,
         escalation: Global___Escalation | None = ...,
+        shadow: Global___Shadow | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "route", b"route", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "route", b"route", "shadow", b"shadow", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "shadow", b"shadow", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1174,6 +1180,44 @@ class Run(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__first_token_ms) -> _WhichOneofReturnType__first_token_ms | None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class Shadow(_message.Message):
+    """A shadow run answers the request of a served run by another policy, in the background; it is never served."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHADOW_OF_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    AGREES_FIELD_NUMBER: _builtins.int
+    UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
+    shadow_of: _builtins.str
+    """The served run."""
+    policy: _builtins.str
+    """Version of the policy by which the shadow run was answered."""
+    agrees: _builtins.bool
+    """Whether both gave the same answer; left out (null on REST) where that is unknown."""
+    unknown_reason: _builtins.str
+    """Why it is unknown: `NO_ANSWER`, `DIFFERENT_TYPES`, `NO_SHORT_ANSWER`, `LONG_ANSWER`, `WORDING` (one contains the
+    other), `PROGRAM` or `MATHEMATICS`; empty where it is known.
+    """
+    def __init__(
+        self,
+        *,
+        shadow_of: _builtins.str = ...,
+        policy: _builtins.str = ...,
+        agrees: _builtins.bool | None = ...,
+        unknown_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agrees", b"_agrees", "agrees", b"agrees"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agrees", b"_agrees", "agrees", b"agrees", "policy", b"policy", "shadow_of", b"shadow_of", "unknown_reason", b"unknown_reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__agrees: _TypeAlias = _typing.Literal["agrees"]  # noqa: Y015
+    _WhichOneofArgType__agrees: _TypeAlias = _typing.Literal["_agrees", b"_agrees"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__agrees) -> _WhichOneofReturnType__agrees | None: ...
+
+Global___Shadow: _TypeAlias = Shadow  # noqa: Y015
 
 @_typing.final
 class RunFeedback(_message.Message):
@@ -1457,6 +1501,7 @@ class ListRunsRequest(_message.Message):
     ASSESSOR_FIELD_NUMBER: _builtins.int
     ERROR_REASON_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Runs per page [1..200]; left out: 50."""
     page_token: _builtins.str
@@ -1477,6 +1522,8 @@ class ListRunsRequest(_message.Message):
     """Only runs that ended with this error, as an `ErrorReason` without prefix; empty: all."""
     request_id: _builtins.str
     """Only runs that came in with this request identifier; empty: all."""
+    shadow: _builtins.bool
+    """Whether to list shadow runs, and those only; left out: served runs only."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Only runs that began at or after this time."""
@@ -1500,10 +1547,11 @@ class ListRunsRequest(_message.Message):
         assessor: _builtins.str = ...,
         error_reason: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        shadow: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "degraded", b"degraded", "judged", b"judged", "page_size", b"page_size", "since", b"since", "until", b"until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_shadow", b"_shadow", "degraded", b"degraded", "judged", b"judged", "page_size", b"page_size", "shadow", b"shadow", "since", b"since", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "assessor", b"assessor", "degraded", b"degraded", "error_reason", b"error_reason", "judged", b"judged", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_shadow", b"_shadow", "assessor", b"assessor", "degraded", b"degraded", "error_reason", b"error_reason", "judged", b"judged", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "shadow", b"shadow", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__degraded: _TypeAlias = _typing.Literal["degraded"]  # noqa: Y015
     _WhichOneofArgType__degraded: _TypeAlias = _typing.Literal["_degraded", b"_degraded"]  # noqa: Y015
@@ -1511,12 +1559,16 @@ class ListRunsRequest(_message.Message):
     _WhichOneofArgType__judged: _TypeAlias = _typing.Literal["_judged", b"_judged"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__shadow: _TypeAlias = _typing.Literal["shadow"]  # noqa: Y015
+    _WhichOneofArgType__shadow: _TypeAlias = _typing.Literal["_shadow", b"_shadow"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__degraded) -> _WhichOneofReturnType__degraded | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__judged) -> _WhichOneofReturnType__judged | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shadow) -> _WhichOneofReturnType__shadow | None: ...
 
 Global___ListRunsRequest: _TypeAlias = ListRunsRequest  # noqa: Y015
 

@@ -110,6 +110,11 @@ class RouterServiceStub:
                 request_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.SerializeToString,
                 response_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.FromString,
                 _registered_method=True)
+        self.GetShadow = channel.unary_unary(
+                '/metacog.router.v1.RouterService/GetShadow',
+                request_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetShadowRequest.SerializeToString,
+                response_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetShadowResponse.FromString,
+                _registered_method=True)
 
 
 class RouterServiceServicer:
@@ -256,6 +261,15 @@ class RouterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetShadow(self, request, context):
+        """Compares shadow runs with the served runs of the same requests, by policy: agreement, cost, time, who was right.
+
+        Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RouterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -328,6 +342,11 @@ def add_RouterServiceServicer_to_server(servicer, server):
                     servicer.GetCascades,
                     request_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.FromString,
                     response_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.SerializeToString,
+            ),
+            'GetShadow': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetShadow,
+                    request_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetShadowRequest.FromString,
+                    response_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetShadowResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -711,6 +730,33 @@ class RouterService:
             '/metacog.router.v1.RouterService/GetCascades',
             metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.SerializeToString,
             metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetShadow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.router.v1.RouterService/GetShadow',
+            metacog_dot_router_dot_v1_dot_calibration__pb2.GetShadowRequest.SerializeToString,
+            metacog_dot_router_dot_v1_dot_calibration__pb2.GetShadowResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -121,6 +121,11 @@ class RouterServiceStub:
 
     Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
     """
+    GetShadow: _grpc.UnaryUnaryMultiCallable[_calibration_pb2.GetShadowRequest, _calibration_pb2.GetShadowResponse]
+    """Compares shadow runs with the served runs of the same requests, by policy: agreement, cost, time, who was right.
+
+    Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+    """
 
 @_typing.type_check_only
 class RouterServiceAsyncStub(RouterServiceStub):
@@ -209,6 +214,11 @@ class RouterServiceAsyncStub(RouterServiceStub):
     """
     GetCascades: _aio.UnaryUnaryMultiCallable[_calibration_pb2.GetCascadesRequest, _calibration_pb2.GetCascadesResponse]  # type: ignore[assignment]
     """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
+
+    Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+    """
+    GetShadow: _aio.UnaryUnaryMultiCallable[_calibration_pb2.GetShadowRequest, _calibration_pb2.GetShadowResponse]  # type: ignore[assignment]
+    """Compares shadow runs with the served runs of the same requests, by policy: agreement, cost, time, who was right.
 
     Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
     """
@@ -381,6 +391,17 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_calibration_pb2.GetCascadesResponse, _abc.Awaitable[_calibration_pb2.GetCascadesResponse]]:
         """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
+
+        Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetShadow(
+        self,
+        request: _calibration_pb2.GetShadowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calibration_pb2.GetShadowResponse, _abc.Awaitable[_calibration_pb2.GetShadowResponse]]:
+        """Compares shadow runs with the served runs of the same requests, by policy: agreement, cost, time, who was right.
 
         Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
         """

@@ -20,6 +20,12 @@ class Admission:
         max_in_flight: Requests that are assessed, routed or answered [count, >= 1].
         max_deliberations: Deliberations among them [count, >= 1].
         clock: Monotonic clock [s].
+        prefix: Stands before the kinds of work in metrics and messages, where they are not those of served requests.
+
+    Attributes:
+        requests: The places of requests.
+        deliberations: The places of deliberations.
+        on_overload: Is called when a request is rejected, or ends with an error of overload.
     """
 
     def __init__(
@@ -28,9 +34,11 @@ class Admission:
         max_in_flight: int = 512,
         max_deliberations: int = 32,
         clock: Callable[[], float] = time.monotonic,
+        prefix: str = "",
     ) -> None:
-        self.requests = AdmissionLimit("requests", max_in_flight, clock)
-        self.deliberations = AdmissionLimit("deliberations", max_deliberations, clock)
+        self.on_overload: Callable[[], None] = lambda: None
+        self.requests = AdmissionLimit(f"{prefix}requests", max_in_flight, clock, self._overloaded)
+        self.deliberations = AdmissionLimit(f"{prefix}deliberations", max_deliberations, clock, self._overloaded)
 
     def request(self) -> AbstractContextManager[None]:
         """Hold a place for one request; entering may raise `Overloaded`."""
@@ -42,6 +50,9 @@ class Admission:
         Entering may raise `Overloaded`.
         """
         return self.deliberations.place() if system_of(strategy) is Route.SYSTEM_TWO else nullcontext()
+
+    def _overloaded(self) -> None:
+        self.on_overload()
 
     def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Return `work` as a function that holds a request's place while it runs."""

@@ -27,6 +27,7 @@ from kernel.values import value
 from kernel.votes.states import ProbabilityState
 from services.router import metrics
 from services.router.core.fallback import attempts, forbids_fallback
+from services.router.core.shadow import agreement
 from services.router.core.strategies import Strategy, named_strategy
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.idempotency import IdempotentAnswers, replayed_events
@@ -39,13 +40,14 @@ from services.router.service.answering.values import (
     RelayedEvent,
     RunFinished,
     RunStarted,
+    ServedAnswer,
 )
 from services.router.service.answering.vote_plans import PlannedVote, VotePlans
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
-from services.router.service.runs.values import Escalation, FellBack, Idempotency, Run
+from services.router.service.runs.values import Escalation, FellBack, Idempotency, Run, Shadow
 
 # Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
 DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
@@ -234,6 +236,7 @@ class AnswerContext:
         idempotency: Finds answers to repeated requests.
         admission: Bounds how much is in flight.
         recalibrated: Maps the confidence of a strategy to the one that is served.
+        shadows: Gets every answered request whose strategy the router chose; None where no run gets a shadow.
         now: Wall clock.
     """
 
@@ -248,6 +251,7 @@ class AnswerContext:
     answer_tokens: int = 1024
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = without_map
+    shadows: "ShadowQueue | None" = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def with_system_one(self, strategy: AnswerStrategy, drafter: DrafterFactory) -> "AnswerContext":
@@ -264,6 +268,7 @@ class AnswerContext:
             idempotency=self.idempotency,
             admission=self.admission,
             recalibrated=self.recalibrated,
+            shadows=self.shadows,
             now=self.now,
         )
 
@@ -279,6 +284,7 @@ class RequestOrigin:
         client_request: The client's own request, by which a repetition is recognised; empty: ours.
         chat: The conversation as the client sent it, with what is not text; empty: as the request has it.
         streamed: Whether the answer is streamed to the client.
+        served: The answer that was served for this request already, where the run is its shadow; None for served runs.
     """
 
     key_name: str = ""
@@ -287,9 +293,17 @@ class RequestOrigin:
     client_request: bytes = b""
     chat: Sequence[ChatMessage] = ()
     streamed: bool = False
+    served: ServedAnswer | None = None
 
 
 UNKNOWN_ORIGIN = RequestOrigin()
+
+
+class ShadowQueue(Protocol):
+    """This queue holds answered requests that may be answered again, by another policy."""
+
+    def offer(self, request: AnswerRequest, origin: RequestOrigin, run: Run) -> None:
+        """Take an answered request, or leave it; never waits, and never fails."""
 
 
 async def answer(
@@ -350,7 +364,7 @@ async def _run_events(
         yield RunStarted(run_id=run.run_id)
         decision = await decide(run.routing_question(named), run.spend, context.routing)
         run.route, run.draft = decision.routed, decision.draft
-        metrics.count_route(run.route.system, run.route.strategy, run.route.reason, run.route.activation)
+        run.count_route(run.route)
         yield run.route
         async with aclosing(_strategy_events(run, context)) as events:
             async for event in events:
@@ -369,6 +383,8 @@ async def _run_events(
     finished = RunFinished(run=run.record())
     await context.recorder.settle()
     yield finished
+    if named is None and context.shadows is not None:
+        context.shadows.offer(run.request, run.origin, finished.run)
 
 
 async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
@@ -434,6 +450,16 @@ class RunInProgress:
             names += context.vote_plans.models_of(named, request)
         self.spend = Spend(self._limits, models=context.models.of_run(*names))
 
+    @property
+    def is_shadow(self) -> bool:
+        """Return whether the request was served already, by another run."""
+        return self.origin.served is not None
+
+    def count_route(self, route: Routed) -> None:
+        """Count the decision on a served run."""
+        if not self.is_shadow:
+            metrics.count_route(route.system, route.strategy, route.reason, route.activation)
+
     def routing_question(self, named: Strategy | None) -> RoutingQuestion:
         """Return what is to be decided on."""
         subject = Subject(
@@ -492,7 +518,8 @@ class RunInProgress:
         event = FellBack(from_strategy=failed, to_strategy=following, reason=error.reason, message=error.message)
         self._fallbacks.append(event)
         self._first_token_ms = None
-        metrics.count_fallback(failed, following, error.reason)
+        if not self.is_shadow:
+            metrics.count_fallback(failed, following, error.reason)
         return event
 
     def record(self) -> Run:
@@ -514,6 +541,16 @@ class RunInProgress:
             }
         return served_confidence(
             self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence
+        )
+
+    def _shadow(self, text: str) -> Shadow | None:
+        """Return which served run this one shadows, and whether its answer agrees; None for a served run."""
+        served = self.origin.served
+        if served is None:
+            return None
+        found = agreement(self.messages[-1].content, served.text, text, self.request.answer_type)
+        return Shadow(
+            shadow_of=served.run_id, policy=served.policy, agrees=found.agrees, unknown_reason=found.unknown_reason
         )
 
     def _record(self, *, error_reason: str) -> Run:
@@ -551,7 +588,11 @@ class RunInProgress:
             model=result.model,
             idempotency=self.idempotency,
             escalation=result.escalation,
+            shadow=self._shadow(result.text if not error_reason else ""),
         )
-        metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)
+        if run.shadow is None:
+            metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)
+        else:
+            metrics.count_shadow(run.strategy, run.outcome, error_reason, run.shadow.agrees, run.usage.cost)
         self._context.recorder.record(run)
         return run

@@ -117,6 +117,21 @@ class AnswerRequest:
 
 
 @value
+class ServedAnswer:
+    """A served answer is what the answer of a shadow run is compared with.
+
+    Attributes:
+        run_id: The served run.
+        text: Its answer.
+        policy: Version of the policy by which the shadow run is answered.
+    """
+
+    run_id: str
+    text: str
+    policy: str
+
+
+@value
 class RunStarted:
     """This event reports that the run has started."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from chassis.log import logger
 from inference import Spend
+from kernel.envelope import StageUsage
 from kernel.errors import MetacogError
 from kernel.outcomes import NO_VALID_ANSWER, Outcome
 from kernel.votes.plans import EscalationReason, escalation_reason
@@ -28,6 +29,8 @@ VOTES = "votes"
 # Account of the stronger model's answer.
 ESCALATION = "escalation"
 
+CascadeCounter = Callable[[str, str, Mapping[str, StageUsage], str], None]
+
 _log = logger(__name__)
 
 
@@ -38,12 +41,20 @@ class Voting:
         votes: The vote of the arbiter; its result has no confidence yet.
         model: Returns the probability model in force.
         system_one: Calls the stronger model.
+        count: Counts a vote with a stronger model behind it.
     """
 
-    def __init__(self, votes: AnswerStrategy, model: Callable[[], ProbabilityModel], system_one: SystemOne) -> None:
+    def __init__(
+        self,
+        votes: AnswerStrategy,
+        model: Callable[[], ProbabilityModel],
+        system_one: SystemOne,
+        count: CascadeCounter = count_cascade,
+    ) -> None:
         self._votes = votes
         self._model = model
         self._system_one = system_one
+        self._count = count
 
     async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
         """Yield every vote, then the text and the result.
@@ -83,7 +94,7 @@ class Voting:
                         result, escalation = event, event.escalation or escalation
                     else:
                         yield event
-        count_cascade(model, reason or "", spend.ledger.usage().stages, ESCALATION)
+        self._count(model, reason or "", spend.ledger.usage().stages, ESCALATION)
         if result.text and not escalation.answered:
             yield AnswerToken(text=result.text)
         yield replace(result, escalation=escalation)

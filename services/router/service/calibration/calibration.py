@@ -30,16 +30,18 @@ from services.router.service.calibration.values import (
     RollbackCalibrationResponse,
     StrategyReliability,
 )
+from services.router.service.shadow.values import GetShadowRequest, GetShadowResponse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationUseCases:
-    """The APIs offer these use cases about confidences, activations and cascades."""
+    """The APIs offer these use cases about confidences, activations, cascades and shadow runs."""
 
     get: Callable[[GetCalibrationRequest], Awaitable[GetCalibrationResponse]]
     rollback: Callable[..., Awaitable[RollbackCalibrationResponse]]
     activations: Callable[[GetActivationsRequest], Awaitable[GetActivationsResponse]]
     cascades: Callable[[GetCascadesRequest], Awaitable[GetCascadesResponse]]
+    shadow: Callable[[GetShadowRequest], Awaitable[GetShadowResponse]]
 
 
 class ReliabilityStore(Protocol):

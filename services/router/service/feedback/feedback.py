@@ -213,7 +213,9 @@ def effects(label: FeedbackLabel, run: Run, receivers: frozenset[str], *, counts
 
 
 def learnable(run: Run) -> Learnable:
-    """Return the parts of `run` that feedback can teach."""
+    """Return the parts of `run` that feedback can teach; a shadow run, which was not served, teaches nothing."""
+    if run.shadow is not None:
+        return Learnable()
     answered = run.outcome is Outcome.ANSWERED and not run.error_reason
     return Learnable(
         confidence_source=run.confidence_source if answered and run.confidence is not None else "",

@@ -44,6 +44,16 @@ class Escalation:
 
 
 @value
+class Shadow:
+    """This value says which served run a shadow run answers again, by which policy, and whether both agree."""
+
+    shadow_of: str
+    policy: str
+    agrees: bool | None = None
+    unknown_reason: str = ""
+
+
+@value
 class RunFeedback:
     """A run has this feedback on its answer."""
 
@@ -92,6 +102,7 @@ class Run:
     confidence_labels: int = 0
     idempotency: Idempotency | None = None
     escalation: Escalation | None = None
+    shadow: Shadow | None = None
     feedback: Sequence[RunFeedback] = ()
 
 
@@ -118,6 +129,7 @@ class ListRunsRequest:
     assessor: str = ""
     error_reason: str = ""
     request_id: str = ""
+    shadow: bool | None = None
 
 
 @value
