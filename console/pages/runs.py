@@ -82,7 +82,7 @@ def _add_run(app: FastAPI, site: Site) -> None:
     async def feedback(request: Request, run_id: str) -> Response:
         correct = _label(await form(request))
         reply = await site.router.post("/v1/feedback", _feedback(run_id, correct), key=session_of(request).key)
-        labels = [{"score": 1.0 if correct else 0.0}]
+        labels = [{"score": 1.0 if correct else 0.0, "origin": "VOLUNTEERED"}]
         return fragment("runs/feedback.html", labels=labels, effects=_effects(reply), run={"run_id": run_id})
 
 

@@ -31,7 +31,7 @@ EXPECTED = {
     "requests.jsonl": r"2 of 2 answered",
     "questions.jsonl": r"2 of 2 answered",
     "models check": r"the models can be used",
-    "metacog exam": r"(?s)model:\S+ +commonsense_inference.*share right.*model:\S+: 2 labels sent",
+    "metacog exam": r"(?s)share right.*model:\S+ +commonsense_inference.*model:\S+: 2 labels sent",
     "qwen3:8b": r"model qwen3:8b at http://127\.0\.0\.1:11434/v1",
     "METACOG_VLLM_PYTHON": r"vllm\.entrypoints\.openai\.api_server --model Qwen/.* --max-model-len 16384",
     "/path/to/model.gguf": r"--model \S+/model\.gguf",

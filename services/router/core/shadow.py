@@ -66,7 +66,7 @@ def agreement(question: str, one: str, other: str, answer_type: AnswerType | Non
         >>> agreement("What is 2 + 2?", "It is 4.", "Final Answer: 4.0").agrees
         True
         >>> agreement("Why is it so?", "Since it rained.", "").unknown_reason
-        'NO_ANSWER'
+        <UnknownAgreement.NO_ANSWER: 'NO_ANSWER'>
     """
     if not one.strip() or not other.strip():
         return _unknown(UnknownAgreement.NO_ANSWER)

@@ -1,6 +1,6 @@
 """`metacog/cascade`: small models vote, and a stronger one is called only where they do not agree."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
+from chassis import database as db
 from configuration.policy import read_policy
 from kernel.prices import Price
 from services.router.compose import RoutingRules
@@ -16,7 +17,7 @@ from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import Cut, ErrorReply, ScriptedLLM
-from tests.support.stack import CALM, ROUTER, TROUBLED, RunningRouter, router_at
+from tests.support.stack import CALM, ROUTER, TROUBLED, Database, RunningRouter, router_at
 
 QUESTION = "What is 2 + 2?"
 REQUEST = {"question": QUESTION, "strategy": "cascade", "seed": 5}
@@ -60,6 +61,15 @@ class Models:
     def calls(self) -> tuple[int, int, int]:
         """Calls that each received."""
         return len(self.default.requests), len(self.other.requests), len(self.strong.requests)
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
+    with Database() as database:
+        for service in ("router", "delegation"):
+            db.migrate(f"services.{service}", database.url)
+        yield database.url
 
 
 @pytest.fixture

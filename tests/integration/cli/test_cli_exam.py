@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from chassis import database as db
 from chassis.serving.auth import ApiKey, Keyring
 from cli.terminal.exits import FORBIDDEN, INTERRUPTED, OK, PARTIAL, UNREACHABLE, USAGE
 from kernel.prices import Price
@@ -22,7 +23,7 @@ from tests.support.apis import RestApi
 from tests.support.arbiter import arbiter_at
 from tests.support.delegating import Delegation, ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import Body, ErrorReply, ScriptedLLM
-from tests.support.stack import NO_SERVER, ROOT, ROUTER, RunningRouter, router_at
+from tests.support.stack import NO_SERVER, ROOT, ROUTER, Database, RunningRouter, router_at
 
 MATH, LOGIC = "math_computation", "logical_reasoning"
 PRICES = {"scripted": Price(prompt=1.0, completion=2.0)}
@@ -111,6 +112,15 @@ def adding(wrong_from: int) -> Any:  # noqa: ANN401
 def asked(llm: ScriptedLLM) -> list[str]:
     """Return the questions that a model was asked."""
     return [str(body["messages"][-1]["content"]).strip().partition("?")[0] for body in llm.bodies]
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
+    with Database() as database:
+        for service in ("router", "delegation"):
+            db.migrate(f"services.{service}", database.url)
+        yield database.url
 
 
 @pytest.fixture

@@ -154,6 +154,8 @@ class ScriptedLLM:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._loop.is_closed():  # a test ended it before
+            return
         asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
