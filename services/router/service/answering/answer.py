@@ -382,9 +382,9 @@ async def _run_events(
         raise
     finished = RunFinished(run=run.record())
     await context.recorder.settle()
-    yield finished
-    if named is None and context.shadows is not None:
+    if named is None and context.shadows is not None:  # before the last event, after which many clients hang up
         context.shadows.offer(run.request, run.origin, finished.run)
+    yield finished
 
 
 async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
