@@ -291,8 +291,8 @@ async def test_streamed_answers_get_a_shadow_in_every_api(router: Shadowed) -> N
         chunks: Any = await client.chat.completions.create(
             model="metacog", messages=[{"role": "user", "content": QUESTION}], stream=True
         )
-        ids = {chunk.id async for chunk in chunks}
-    [chat] = (completion.removeprefix("chatcmpl-") for completion in ids)
+        every = [chunk async for chunk in chunks]
+    [chat] = [chunk.metacog["run_id"] for chunk in every if getattr(chunk, "metacog", None)]
 
     shadows = [await router.shadow_of({"run_id": run_id}) for run_id in (*served, chat)]
 
