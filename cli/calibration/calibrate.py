@@ -28,7 +28,9 @@ def calibrate(  # noqa: PLR0913 - each is an option of the command
     cost: Annotated[
         float | None, typer.Option(min=0, help="Largest mean cost of a question; chooses a cascade.")
     ] = None,
-    escalate: Annotated[str, typer.Option(help="The strong model of a cascade; default: the dearest one.")] = "",
+    escalate: Annotated[
+        str, typer.Option(help="The stronger model of a cascade; default: the most expensive one.")
+    ] = "",
     source: Annotated[
         list[str] | None, typer.Option(help="A cheap model of the cascade; repeat it; default: all others.")
     ] = None,

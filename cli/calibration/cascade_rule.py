@@ -48,7 +48,7 @@ def chosen_cascade(
     """
     if not sample.questions:
         raise TooFewLabels(f"there is no labelled question that several sources answered; {COMPLETE}{_left(sample)}")
-    escalate = strong or _dearest(sample)
+    escalate = strong or _most_expensive(sample)
     cheap = [name for name in _in_order(sample) if name != escalate and (not sources or name in sources)]
     unknown = [name for name in (escalate, *sources) if name not in sample.costs]
     if unknown:
@@ -103,7 +103,7 @@ def _can_pay(rule: CascadeRule, sample: CascadeSample) -> bool:
     return worth is None or worth == len(rule.sources)
 
 
-def _dearest(sample: CascadeSample) -> str:
+def _most_expensive(sample: CascadeSample) -> str:
     known = {name: cost for name, cost in sample.costs.items() if cost is not None}
     if len(known) < len(sample.costs):
         unknown = ", ".join(name for name in sample.costs if name not in known)

@@ -119,8 +119,8 @@ class PricedModel:
 def cascade_plan(models: Sequence[PricedModel], stated: VotePlan) -> VotePlan:
     """Return the cascade over a catalogue of models, as far as it is not stated.
 
-    The stronger model is the dearest; those that vote are the cheapest others, cheapest first, as many as together cost
-    less than it.
+    The stronger model is the most expensive one; those that vote are the cheapest others, cheapest first, as many as
+    together cost less than it.
 
     Args:
         models: The models, the default one first.
@@ -136,7 +136,7 @@ def cascade_plan(models: Sequence[PricedModel], stated: VotePlan) -> VotePlan:
         >>> [source.model for source in plan.sources], plan.agree, plan.most, plan.escalate
         (['a', 'b'], 2, 2, 'strong')
     """
-    escalate = stated.escalate or _dearest(models)
+    escalate = stated.escalate or _most_expensive(models)
     agree = stated.agree or DEFAULT_RULE.agree
     if stated.sources:
         most = stated.most or max(agree, len(stated.sources))
@@ -166,7 +166,7 @@ def _cheapest_first(models: Sequence[PricedModel]) -> Sequence[PricedModel]:
     return [by_name[source.model] for source in ordered]
 
 
-def _dearest(models: Sequence[PricedModel]) -> str:
+def _most_expensive(models: Sequence[PricedModel]) -> str:
     if len(models) < 2:
         raise NoCascade("a cascade needs two models or more; list them in models.yaml (METACOG_MODELS_FILE)")
     if any(model.cost is None for model in models):
@@ -175,8 +175,8 @@ def _dearest(models: Sequence[PricedModel]) -> str:
             f"which model is the stronger one is open, since there is no price of {unpriced}; state it, or name the"
             " stronger model in METACOG_ROUTER_CASCADE_ESCALATE or in vote.escalate"
         )
-    dearest = max(models, key=lambda model: model.cost or 0)
-    return dearest.name
+    most_expensive = max(models, key=lambda model: model.cost or 0)
+    return most_expensive.name
 
 
 def escalation_reason(outcome: VoteOutcome) -> EscalationReason | None:

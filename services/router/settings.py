@@ -48,11 +48,11 @@ class Settings(ApiSettings):
         description='Models that vote in a cascade, in this order, e.g. ["a", "b"]; empty: the cheapest three',
     )
     cascade_escalate: str = Field(
-        "", description="Model that answers where they do not agree; empty: the dearest of models.yaml"
+        "", description="Model that answers where they do not agree; empty: the most expensive of models.yaml"
     )
     cascade_agree: int | None = Field(None, ge=1, le=64, description="Votes that decide a cascade; empty: 2")
     cascade_most: int | None = Field(
-        None, ge=1, le=64, description="Votes of a cascade at most; empty: as many as cost less than the dearest model"
+        None, ge=1, le=64, description="Votes of a cascade at most; empty: as many as cost less than the stronger model"
     )
     config_version: str = Field(
         "", description="Name recorded with each decision; empty: `paper`, or a digest of what differs from it"

@@ -27,7 +27,7 @@ def names(plan: VotePlan) -> list[str]:
     return [source.model for source in plan.sources]
 
 
-def test_the_dearest_model_is_the_stronger_one_and_the_cheapest_three_others_vote_in_order() -> None:
+def test_the_most_expensive_model_is_the_stronger_one_and_the_cheapest_three_others_vote_in_order() -> None:
     plan = cascade_plan(priced(big=50, a=3, b=1, c=2, d=4), VotePlan())
 
     assert (names(plan), plan.agree, plan.most, plan.escalate) == (["b", "c", "a"], 2, 3, "big")
