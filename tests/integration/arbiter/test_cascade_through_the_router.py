@@ -16,7 +16,7 @@ from services.router.compose import RoutingRules
 from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
-from tests.support.models.scripted_llm import Cut, ErrorReply, ScriptedLLM
+from tests.support.models.scripted_llm import Cut, ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import CALM, ROUTER, TROUBLED, Database, RunningRouter, router_at
 
 QUESTION = "What is 2 + 2?"
@@ -193,6 +193,16 @@ async def test_a_stronger_model_that_fails_leaves_the_answer_of_the_votes(api: A
     assert (run["answer"], run["degraded"], run["escalation"]["answered"]) == (FOUR, True, False)
     assert run["escalation"]["error"]
     assert run["degraded_reasons"] == [f"NOT_ESCALATED: strong: {run['escalation']['error']}"]
+
+
+async def test_a_stronger_model_that_hangs_leaves_the_answer_of_the_votes(api: Api, models: Models) -> None:
+    models.say("4", "5", "6")
+    models.strong.fault(Stall())
+
+    run = (await api.ask("Answer", **REQUEST, envelope={"timeout_ms": 3_000}))["run"]
+
+    assert (run["answer"], run["degraded"], run["escalation"]["answered"]) == (FOUR, True, False)
+    assert run["escalation"]["error"].startswith("DEADLINE_EXCEEDED")
 
 
 async def test_a_stronger_model_that_breaks_off_falls_back_to_system_one(api: Api, models: Models) -> None:
