@@ -79,7 +79,7 @@ def _column(answers: Ints, right: Flags, agent: Agent, mode: VoteMode = VoteMode
     return _Column(answers, right, agent, mode)
 
 
-class _Voted(NamedTuple):
+class Voted(NamedTuple):
     """The votes of one panel on all questions of a file: which evidence each gave, and whether the winner was right."""
 
     evidence: tuple[VoteEvidence, ...]
@@ -103,7 +103,7 @@ def calibration_rows(recorded: RecordedSet, chance: Chance, draws: int = DRAWS) 
     names = {agent.name: agent for agent in recorded.agents.values()}
     if len(firsts) < 3 or len({agent.model for agent in names.values()}) < VOTES + 1:
         return ()
-    panels = _Panels(recorded, chance)
+    panels = Panels(recorded, chance)
     rows: list[CalibrationRow] = []
     for votes, stops in ((ALL, False), (AGREE_2, True)):
         found: dict[tuple[str, int], list[Figures]] = {}
@@ -134,7 +134,7 @@ def shipped_prior(pack: Sequence[RecordedSet], chance: Chance) -> Prior:
     """
     models: list[tuple[Floats, Floats]] = []
     for recorded in pack:
-        panels = _Panels(recorded, chance)
+        panels = Panels(recorded, chance)
         every = np.ones(len(recorded), dtype=np.bool_)
         for first in system_one_agents(recorded):
             for stops in (False, True):
@@ -147,15 +147,15 @@ def shipped_prior(pack: Sequence[RecordedSet], chance: Chance) -> Prior:
     return prior_of([one for one in models if len(one[1])])
 
 
-class _Panels:
+class Panels:
     """The votes of all panels of a file, each computed once."""
 
     def __init__(self, recorded: RecordedSet, chance: Chance) -> None:
         self.recorded = recorded
         self._drawn = {agent.name: one_answer(agent, chance.rng) for agent in recorded.agents.values()}
-        self._known: dict[tuple[tuple[str, ...], bool], _Voted] = {}
+        self._known: dict[tuple[tuple[str, ...], bool], Voted] = {}
 
-    def votes(self, first: Agent, without: str, stops: bool) -> _Voted:
+    def votes(self, first: Agent, without: str, stops: bool) -> Voted:
         """Return the votes of `first` and of the agents nearest to it, of which none is of the model `without`."""
         near = nearest_agents(self.recorded, first, VOTES)
         others = [agent for agent in near if agent.model != without][: VOTES - 1]
@@ -166,13 +166,13 @@ class _Panels:
             self._known[key] = self._voted(columns, stops, has_draft=True)
         return self._known[key]
 
-    def own_votes(self, agent: Agent, stops: bool) -> _Voted | None:
+    def own_votes(self, agent: Agent, stops: bool) -> Voted | None:
         """Return the votes of five answers of one agent; None where it has fewer."""
         if agent.samples < VOTES:
             return None
         return self._voted(self._samples(agent, VOTES), stops, has_draft=False)
 
-    def draft_votes(self, first: Agent, stops: bool) -> _Voted | None:
+    def draft_votes(self, first: Agent, stops: bool) -> Voted | None:
         """Return the votes of a direct answer and four reasoned ones of its model; None where they are not recorded."""
         agents = self.recorded.agents
         direct, reasoned = agents.get(first.model + DRAFT), agents.get(first.model + REASONED)
@@ -190,7 +190,7 @@ class _Panels:
         right = np.take_along_axis(agent.right, order, 1)
         return [_column(answers[:, at], right[:, at], agent, mode) for at in range(count)]
 
-    def _voted(self, panel: Sequence[_Column], stops: bool, *, has_draft: bool) -> _Voted:
+    def _voted(self, panel: Sequence[_Column], stops: bool, *, has_draft: bool) -> Voted:
         recorded = self.recorded
         numbers = np.stack([column.answers for column in panel], axis=1)
         right = np.stack([column.right for column in panel], axis=1)
@@ -223,7 +223,7 @@ class _Panels:
             winner = winners[0]
             which[rows] = seen.setdefault(evidence, len(seen))
             hits[rows], valid[rows] = right[rows, winner], True
-        return _Voted(tuple(seen), which, hits, valid)
+        return Voted(tuple(seen), which, hits, valid)
 
 
 def answer_patterns(numbers: Ints, options: Ints, asked: Flags) -> Iterator[tuple[tuple[int, ...], int, Ints]]:
@@ -255,7 +255,7 @@ def _outcome(pattern: Sequence[int], sources: Sequence[VoteSource], stops: bool)
 
 
 def _model_figures(
-    panels: _Panels, firsts: Sequence[Agent], first: Agent, stops: bool, chance: Chance, draws: int
+    panels: Panels, firsts: Sequence[Agent], first: Agent, stops: bool, chance: Chance, draws: int
 ) -> Mapping[tuple[str, int], Figures]:
     recorded = panels.recorded
     prior = prior_of(
@@ -291,7 +291,7 @@ def _model_figures(
     return found
 
 
-def _training(voted: _Voted, rows: Flags) -> tuple[Floats, Floats]:
+def _training(voted: Voted, rows: Flags) -> tuple[Floats, Floats]:
     """Return the terms of the questions with two valid votes or more, and whether their winners were right."""
     design = np.array([terms(one) for one in voted.evidence])
     compared = np.array([one.valid > 1 for one in voted.evidence])

@@ -10,6 +10,7 @@ from evals.replay.cascades import CascadeRow, cascade_rows
 from evals.replay.learned_profiles import LearnedProfileRow, learned_profile_rows
 from evals.replay.pack import RecordedSet
 from evals.replay.panels import PanelRow, panel_rows
+from evals.replay.promises import PromiseRow, promise_rows
 from evals.replay.second_opinions import SecondOpinionRow, second_opinion_rows
 from evals.replay.stopping import DraftVoteRow, StoppingRow, draft_vote_rows, stopping_rows
 from evals.stats.chance import seeded
@@ -22,7 +23,7 @@ SEED = 0
 RESAMPLES = 1_000
 # Lists that have their place in the file, and whose rules are not built.
 CALIBRATION, STOPPED = "calibration", "calibration_of_stopped_votes"
-NOT_BUILT = ("promise", "gain_by_kind")
+NOT_BUILT = ("gain_by_kind",)
 
 
 @value
@@ -39,6 +40,7 @@ class ReplayFigures:
         learned_profiles: Profiles that are learned on the job, drawn towards an agent's other dimensions or not.
         cascade: Small models, and a strong one only where too few of them agree.
         cascade_labels: The rule of a cascade, chosen from labels.
+        promise: Which share of the answers is given where their error is bounded.
     """
 
     stopping: Sequence[StoppingRow]
@@ -50,6 +52,7 @@ class ReplayFigures:
     learned_profiles: Sequence[LearnedProfileRow] = ()
     cascade: Sequence[CascadeRow] = ()
     cascade_labels: Sequence[CascadeLabelsRow] = ()
+    promise: Sequence[PromiseRow] = ()
 
 
 def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _: None) -> ReplayFigures:
@@ -67,6 +70,7 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
     learned: list[LearnedProfileRow] = []
     cascades: list[CascadeRow] = []
     cascade_labels: list[CascadeLabelsRow] = []
+    promises: list[PromiseRow] = []
     for recorded in pack:
         stopping += stopping_rows(recorded, seeded(SEED, RESAMPLES))
         drafts += draft_vote_rows(recorded, seeded(SEED, RESAMPLES))
@@ -76,6 +80,7 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
         learned += learned_profile_rows(recorded, seeded(SEED, RESAMPLES))
         cascades += cascade_rows(recorded, seeded(SEED, RESAMPLES))
         cascade_labels += cascade_labels_rows(recorded, seeded(SEED, RESAMPLES))
+        promises += promise_rows(recorded, seeded(SEED, RESAMPLES))
         done(recorded.name)
     return ReplayFigures(
         stopping=stopping,
@@ -87,6 +92,7 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
         learned_profiles=learned,
         cascade=cascades,
         cascade_labels=cascade_labels,
+        promise=promises,
     )
 
 
@@ -98,7 +104,7 @@ def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
     """
     lists = (
         *("stopping", "draft_vote", "second_opinion", CALIBRATION),
-        *("panel", "learned_profiles", "cascade", "cascade_labels"),
+        *("panel", "learned_profiles", "cascade", "cascade_labels", "promise"),
     )
     document = {name: [_plain(row) for row in getattr(found, name)] for name in lists}
     by_votes: dict[str, list[Any]] = {CALIBRATION: [], STOPPED: []}

@@ -18,6 +18,7 @@ from evals.replay.panel_sections import (
     learned_profile_section,
     panel_section,
 )
+from evals.replay.promises import PromiseRow
 from evals.replay.second_opinions import SecondOpinionRow
 from evals.replay.stopping import COST_RATIOS, REASONED, DraftVoteRow, StoppingRow
 
@@ -72,6 +73,7 @@ def _sections(found: ReplayFigures) -> Sequence[str]:
         learned_profile_section(found.learned_profiles),
         cascade_section(found.cascade),
         cascade_labels_section(found.cascade_labels),
+        promise_section(found.promise),
     ]
 
 
@@ -174,6 +176,49 @@ def _calibration(rows: Sequence[CalibrationRow]) -> str:
         " fitted on other models, `product` is the prior drawn towards labels. `by chance` is the ECE that perfect"
         " calibration would show.\n\n"
         f"![ECE by labels]({CALIBRATION})\n\n{table(head, cells)}"
+    )
+
+
+def promise_section(rows: Sequence[PromiseRow]) -> str:
+    """Return the section on promises; empty without rows."""
+    if not rows:
+        return ""
+    head = [
+        "set",
+        "System 1",
+        "votes",
+        "error at most",
+        "labels",
+        "given",
+        "error of these",
+        "broken",
+        "worst",
+        "panels",
+    ]
+    cells = [
+        [
+            row.set,
+            row.agents,
+            row.votes,
+            number(row.error_at_most),
+            str(row.labels),
+            number(row.kept_share, 3),
+            number(row.given_error, 3),
+            number(row.broken_share, 3),
+            number(row.worst_broken_share, 3),
+            str(row.panels),
+        ]
+        for row in rows
+    ]
+    largest = max(row.worst_broken_share for row in rows)
+    return (
+        "## What can be promised\n\nFive models vote: System 1 and those nearest to it. Labels are drawn 200 times, and"
+        " an answer is given where the labels prove that answers with such an agreement, or a stricter one, are wrong"
+        " at most as often as promised. `given` is the share of the other questions' answers that is given; `broken`"
+        " the share of draws after which more of these are wrong than promised, in the mean over the panels and for the"
+        " worst of them.\n\n"
+        f"{table(head, cells)}\n\nFor any panel the promise is broken after at most {number(100 * largest, 1)} % of the"
+        " draws."
     )
 
 

@@ -151,6 +151,7 @@ def test_figures_are_written_as_lists_of_objects_with_intervals(tmp_path: Path) 
         "learned_profiles",
         "cascade",
         "cascade_labels",
+        "promise",
         STOPPED,
         *NOT_BUILT,
     }

@@ -1,0 +1,417 @@
+"""A promise bounds the share of errors among the answers that are given.
+
+Source: SPEC 5.3. Agreement has levels, the strictest first; labels that were drawn at random prove which of them keep
+the promise. A level is tested together with all stricter ones, in a fixed order that ends at the first failure
+(fixed-sequence testing, which needs no correction for the number of levels), and only at 50, 100, 200, ... labels, with
+the error probability split over these looks, so that looking again does not break the promise.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from math import ceil, log
+
+from scipy.special import betaincinv
+
+from kernel.errors import MalformedRequest
+from kernel.thresholds import DECIMALS
+from kernel.values import value
+from kernel.votes.agreement import Agreement, VoteAgreement
+
+# Labels at the first look [count]; each further look needs twice as many.
+FIRST_LOOK = 50
+# Probability that a list of levels holds one that breaks the promise, over all looks together [0..1].
+ERROR_PROBABILITY = 0.05
+# Newest labels that count [count], and labels from which a kind of question has a list of its own [count].
+MOST_LABELS = 5_000
+KIND_LABELS = 100
+# Smallest and largest error that can be promised [0..1]: with none allowed no number of labels suffices.
+LEAST_ERROR, MOST_ERROR = 0.001, 0.5
+
+
+def check_error_at_most(error_at_most: float) -> None:
+    """Return if this error [0..1] can be promised.
+
+    Raises:
+        MalformedRequest: When it lies outside `LEAST_ERROR` to `MOST_ERROR`, or is no number.
+    """
+    if not LEAST_ERROR <= error_at_most <= MOST_ERROR:
+        raise MalformedRequest(
+            f"error_at_most is {error_at_most}; it must lie between {LEAST_ERROR} and {MOST_ERROR}",
+            field="promise.error_at_most",
+        )
+
+
+@value
+class LevelCount:
+    """This value counts the labelled answers at one level.
+
+    Attributes:
+        level: The level.
+        labels: Labelled answers [count, >= 1].
+        errors: Wrong ones among them [count, 0..labels].
+    """
+
+    level: Agreement
+    labels: int
+    errors: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.errors <= self.labels or self.labels < 1:
+            raise ValueError(f"errors lie between 0 and labels, which is at least 1: {self!r}")
+
+
+@value
+class Look:
+    """A look is a number of labels at which levels are tested.
+
+    Attributes:
+        number: Its number, from 1 on.
+        labels: Labels that it needs [count].
+        error_probability: Error probability of the tests at this look [0..1].
+    """
+
+    number: int
+    labels: int
+    error_probability: float
+
+
+def look_numbered(number: int) -> Look:
+    """Return the look of this number.
+
+    Example:
+        >>> look_numbered(2)
+        Look(number=2, labels=100, error_probability=0.0125)
+    """
+    return Look(number=number, labels=FIRST_LOOK * 2 ** (number - 1), error_probability=ERROR_PROBABILITY / 2.0**number)
+
+
+def last_look(labels: int) -> Look | None:
+    """Return the last look that so many labels allow; None before the first.
+
+    Example:
+        >>> last_look(49), last_look(399).labels
+        (None, 200)
+    """
+    return look_numbered((labels // FIRST_LOOK).bit_length()) if labels >= FIRST_LOOK else None
+
+
+@lru_cache(maxsize=1_024)
+def labels_without_error(error_at_most: float, error_probability: float) -> int:
+    """Return the labels that prove a level if none of them is wrong [count].
+
+    Source:
+        SPEC 5.3: n >= log(error probability) / log(1 - error at most).
+
+    Example:
+        >>> labels_without_error(0.05, 0.0125)
+        86
+    """
+    return ceil(round(log(error_probability) / log(1 - error_at_most), DECIMALS))
+
+
+def first_useful_look(error_at_most: float, after: int = 0) -> Look:
+    """Return the first look after so many labels at which a level without an error is proved.
+
+    Args:
+        error_at_most: The promised error [0..1].
+        after: Labels that there are [count].
+
+    Example:
+        >>> first_useful_look(0.05).labels, first_useful_look(0.1).labels, first_useful_look(0.05, after=100).labels
+        (100, 50, 200)
+    """
+    number = 1
+    while True:
+        look = look_numbered(number)
+        if look.labels > after and look.labels >= labels_without_error(error_at_most, look.error_probability):
+            return look
+        number += 1
+
+
+@lru_cache(maxsize=16_384)
+def error_bound(errors: int, labels: int, error_probability: float) -> float:
+    """Return the one-sided upper bound of a share of errors [0..1].
+
+    Args:
+        errors: Errors seen [count, 0..labels].
+        labels: Labels [count, >= 0]; without any the bound is 1.
+        error_probability: Probability that the true share lies above the bound, at most [0..1].
+
+    Source:
+        Clopper and Pearson 1934: the quantile 1 - p of Beta(errors + 1, labels - errors).
+
+    Example:
+        >>> round(error_bound(0, 100, 0.05), 6), error_bound(3, 3, 0.05)
+        (0.029513, 1.0)
+    """
+    if errors >= labels:
+        return 1.0
+    return float(betaincinv(errors + 1, labels - errors, 1 - error_probability))
+
+
+@value
+class LevelTest:
+    """A level test is what labels say about a level and all stricter ones together.
+
+    Attributes:
+        level: The level.
+        labels: Labelled answers at it or a stricter one [count].
+        errors: Wrong ones among them [count].
+        bound: Upper bound of their share of errors at this look [0..1].
+        proved: Whether the bound keeps the promise, here and at every stricter level that was tested; None where there
+            are too few labels for any result to do so, so that nothing was tested.
+    """
+
+    level: Agreement
+    labels: int
+    errors: int
+    bound: float
+    proved: bool | None
+
+
+@value
+class ProvedLevels:
+    """These levels keep a promise, as far as labels prove it.
+
+    Attributes:
+        error_at_most: The promised error [0..1].
+        labels: Labels that there are [count].
+        look: The look at which the levels were tested; None while there are too few labels for one.
+        tests: The levels that occur among the labels, the strictest first.
+    """
+
+    error_at_most: float
+    labels: int = 0
+    look: Look | None = None
+    tests: Sequence[LevelTest] = ()
+
+    @property
+    def last(self) -> Agreement | None:
+        """Return the least strict level that is proved; None without one."""
+        return next((test.level for test in reversed(self.tests) if test.proved), None)
+
+    @property
+    def kept(self) -> int:
+        """Return the labelled answers of this look that would be given [count]."""
+        return next((test.labels for test in reversed(self.tests) if test.proved), 0)
+
+    def includes(self, level: Agreement) -> bool:
+        """Return whether an answer at this level is given: it is as strict as the last proved one."""
+        last = self.last
+        return last is not None and level.is_as_strict_as(last)
+
+    @property
+    def next_look(self) -> Look:
+        """Return the next look at which a level may be proved that is not yet."""
+        return first_useful_look(self.error_at_most, after=self.labels)
+
+
+def proved_levels(counts: Sequence[LevelCount], error_at_most: float, labels: int | None = None) -> ProvedLevels:
+    """Return which levels keep a promise.
+
+    Args:
+        counts: The labelled answers of the last look, by level; their number is that of the look.
+        error_at_most: The promised error [0..1].
+        labels: Labels that there are in all [count]; None: those that are counted.
+
+    Returns:
+        Levels in their fixed order. One with too few labels for any result to keep the promise is not tested, which
+        depends on numbers of labels alone; the first that is tested and fails ends the list.
+
+    Raises:
+        MalformedRequest: For an error that cannot be promised.
+
+    Source:
+        SPEC 5.3. Passing over levels that no result could prove is ours.
+
+    Example:
+        >>> sure, unsure = Agreement(agreeing=3), Agreement(agreeing=2, against=1)
+        >>> found = proved_levels(
+        ...     [LevelCount(level=unsure, labels=12, errors=4), LevelCount(level=sure, labels=88, errors=0)], 0.05)
+        >>> found.includes(sure), found.includes(unsure)
+        (True, False)
+    """
+    check_error_at_most(error_at_most)
+    counted = sum(one.labels for one in counts)
+    known = counted if labels is None else labels
+    look = last_look(known)
+    if look is None:
+        return ProvedLevels(error_at_most=error_at_most, labels=known)
+    if counted != min(look.labels, MOST_LABELS):
+        raise ValueError(f"look {look.number} needs {min(look.labels, MOST_LABELS)} labels, not {counted}")
+    return _tested(counts, error_at_most, look, known)
+
+
+def _tested(counts: Sequence[LevelCount], error_at_most: float, look: Look, labels: int) -> ProvedLevels:
+    ordered = sorted(_merged(counts).values(), key=lambda one: one.level.strictness, reverse=True)
+    tests: list[LevelTest] = []
+    number, errors, holds = 0, 0, True
+    for one in ordered:
+        number, errors = number + one.labels, errors + one.errors
+        bound = error_bound(errors, number, look.error_probability)
+        is_tested = number >= labels_without_error(error_at_most, look.error_probability)
+        holds = holds and (not is_tested or bound <= error_at_most)
+        tests.append(
+            LevelTest(
+                level=one.level,
+                labels=number,
+                errors=errors,
+                bound=round(bound, DECIMALS),
+                proved=holds if is_tested or not holds else None,
+            )
+        )
+    return ProvedLevels(error_at_most=error_at_most, labels=labels, look=look, tests=tests)
+
+
+def _merged(counts: Sequence[LevelCount]) -> Mapping[Agreement, LevelCount]:
+    found: dict[Agreement, LevelCount] = {}
+    for one in counts:
+        before = found.get(one.level)
+        found[one.level] = LevelCount(
+            level=one.level,
+            labels=one.labels + (before.labels if before else 0),
+            errors=one.errors + (before.errors if before else 0),
+        )
+    return found
+
+
+class PromiseStage(StrEnum):
+    """A stage is where an answer under a promise comes from; each has labels and a list of levels of its own."""
+
+    FIRST = "FIRST"
+    WENT_ON = "WENT_ON"
+    ESCALATED = "ESCALATED"
+
+
+# The level of an answer of a stronger model, with which nothing is compared.
+ESCALATED_LEVEL = Agreement(agreeing=1)
+
+
+@value
+class PromiseLabel:
+    """A promise label is a labelled answer whose question was drawn at random.
+
+    Attributes:
+        kind: Kind of the question; empty: unknown.
+        agreement: Agreement of its votes; None where none was valid.
+        escalated: Whether a stronger model gave the answer.
+        right: Whether the answer is right.
+    """
+
+    kind: str
+    agreement: VoteAgreement | None
+    escalated: bool
+    right: bool
+
+
+@value
+class PromiseLevels:
+    """These levels keep a promise on one kind of question, by the stage that an answer comes from.
+
+    Attributes:
+        kind: The kind whose labels they rest on; empty: those of all kinds without a list of their own.
+        first: Levels at which asking may stop as soon as enough votes agree.
+        went_on: Levels after all votes were asked for.
+        escalated: The level of the stronger model's answers.
+    """
+
+    kind: str
+    first: ProvedLevels
+    went_on: ProvedLevels
+    escalated: ProvedLevels
+
+    def of(self, stage: PromiseStage) -> ProvedLevels:
+        """Return the levels of a stage."""
+        match stage:
+            case PromiseStage.FIRST:
+                return self.first
+            case PromiseStage.WENT_ON:
+                return self.went_on
+            case PromiseStage.ESCALATED:
+                return self.escalated
+
+
+def promise_levels(labels: Sequence[PromiseLabel], error_at_most: float, kind: str = "") -> PromiseLevels:
+    """Return which levels keep a promise on a kind of question.
+
+    Args:
+        labels: Labels of one configuration, the oldest first.
+        error_at_most: The promised error [0..1].
+        kind: Kind of the question; empty: unknown.
+
+    Returns:
+        The levels of three lists. The first takes every vote at its first stop: an answer that led there and lost is
+        wrong, also where the winner is wrong too and nothing is known of it. The second takes the votes that went on,
+        without those that the first list would have stopped.
+
+    Raises:
+        MalformedRequest: For an error that cannot be promised.
+
+    Source:
+        SPEC 5.3. A kind has a list of its own from `KIND_LABELS` labels on. One list for each stage is ours: answers
+        that went on are the harder ones, and labels of others say nothing of them.
+    """
+    counted = Counter(one.kind for one in labels)
+    own = kind if kind and counted[kind] >= KIND_LABELS else ""
+    mine = [one for one in labels if (one.kind == own if own else counted[one.kind] < KIND_LABELS or not one.kind)]
+    voted = [(one.agreement, one.right) for one in mine if one.agreement is not None and not one.escalated]
+    first = _proved([(found.first, right and found.first_stands) for found, right in voted], error_at_most)
+    went_on = [(found.last, right) for found, right in voted if found.went_on and not first.includes(found.first)]
+    escalated = [(ESCALATED_LEVEL, one.right) for one in mine if one.escalated]
+    return PromiseLevels(
+        kind=own,
+        first=first,
+        went_on=_proved(went_on, error_at_most),
+        escalated=_proved(escalated, error_at_most),
+    )
+
+
+def _proved(answers: Sequence[tuple[Agreement, bool]], error_at_most: float) -> ProvedLevels:
+    """Return the levels that answers prove, which come the oldest first; those after the last look are left out."""
+    look = last_look(len(answers))
+    seen = answers[max(0, look.labels - MOST_LABELS) : look.labels] if look else ()
+    return proved_levels(level_counts(seen), error_at_most, len(answers))
+
+
+def level_counts(answers: Iterable[tuple[Agreement, bool]]) -> Sequence[LevelCount]:
+    """Return how many answers there are at each level, and how many of them are wrong.
+
+    Args:
+        answers: Level of each answer, and whether it is right.
+    """
+    labels: Counter[Agreement] = Counter()
+    errors: Counter[Agreement] = Counter()
+    for level, right in answers:
+        labels[level] += 1
+        errors[level] += not right
+    return [LevelCount(level=level, labels=number, errors=errors[level]) for level, number in labels.items()]
+
+
+def kept_share(levels: ProvedLevels) -> float | None:
+    """Return the share of the labelled answers of the last look that would be given [0..1]; None without a look."""
+    return None if levels.look is None else levels.kept / min(levels.look.labels, MOST_LABELS)
+
+
+def projected_share(counts: Sequence[LevelCount], error_at_most: float, look: Look) -> float | None:
+    """Return the share of answers that would be given at another look if all shares stayed as they are [0..1].
+
+    Args:
+        counts: Labelled answers by level.
+        error_at_most: The promised error [0..1].
+        look: The look, with at most `MOST_LABELS` labels.
+
+    Returns:
+        The share; None without a label. Labels of a level are rounded down, and its errors up, so that the projection
+        is rather too low.
+    """
+    total = sum(one.labels for one in counts)
+    if not total:
+        return None
+    scaled = [
+        LevelCount(level=one.level, labels=labels, errors=min(labels, ceil(one.errors * look.labels / total - 1e-9)))
+        for one in counts
+        if (labels := one.labels * look.labels // total)
+    ]
+    return _tested(scaled, error_at_most, look, look.labels).kept / look.labels

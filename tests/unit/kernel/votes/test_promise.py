@@ -1,0 +1,204 @@
+"""What can be promised of the answers that are given. Source: SPEC 5.3."""
+
+from math import log
+
+import pytest
+
+from kernel.errors import MalformedRequest
+from kernel.votes.agreement import Agreement, VoteAgreement, first_stop, vote_agreement
+from kernel.votes.promise import (
+    LevelCount,
+    Look,
+    PromiseLabel,
+    PromiseStage,
+    error_bound,
+    first_useful_look,
+    kept_share,
+    labels_without_error,
+    last_look,
+    look_numbered,
+    projected_share,
+    promise_levels,
+    proved_levels,
+)
+
+SURE, LESS, LEAST = Agreement(agreeing=3), Agreement(agreeing=2), Agreement(agreeing=2, against=1)
+
+
+def counted(level: Agreement, labels: int, errors: int) -> LevelCount:
+    return LevelCount(level=level, labels=labels, errors=errors)
+
+
+def test_the_bound_of_no_error_has_a_closed_form() -> None:
+    # (1 - p)^100 = .05
+    assert error_bound(0, 100, 0.05) == pytest.approx(1 - 0.05**0.01)
+
+
+def test_the_bound_leaves_the_errors_seen_just_the_error_probability() -> None:
+    bound = error_bound(1, 10, 0.05)
+
+    # of 10 draws at most one is an error: (1-p)^10 + 10 p (1-p)^9
+    assert (1 - bound) ** 10 + 10 * bound * (1 - bound) ** 9 == pytest.approx(0.05)
+
+
+def test_without_a_label_or_with_errors_only_nothing_is_bounded() -> None:
+    assert error_bound(0, 0, 0.05) == error_bound(7, 7, 0.05) == 1.0
+
+
+def test_the_error_probability_is_split_over_the_looks() -> None:
+    looks = [look_numbered(number) for number in (1, 2, 3, 4)]
+
+    assert [(look.labels, look.error_probability) for look in looks] == [
+        (50, 0.025),
+        (100, 0.0125),
+        (200, 0.00625),
+        (400, 0.003125),
+    ]
+
+
+@pytest.mark.parametrize(("labels", "look"), [(0, None), (49, None), (50, 50), (99, 50), (100, 100), (801, 800)])
+def test_levels_are_looked_at_only_at_doubling_numbers_of_labels(labels: int, look: int | None) -> None:
+    found = last_look(labels)
+
+    assert (found.labels if found else None) == look
+
+
+def test_labels_without_an_error_follow_the_formula() -> None:
+    assert labels_without_error(0.05, 0.0125) == 86  # log .0125 / log .95 = 85.4
+    assert log(0.0125) / log(0.95) == pytest.approx(85.43, abs=0.01)
+
+
+def test_the_first_useful_look_is_the_first_that_no_error_could_pass() -> None:
+    assert first_useful_look(0.05) == Look(number=2, labels=100, error_probability=0.0125)
+    assert first_useful_look(0.2).labels == 50
+    assert first_useful_look(0.01).labels == 800  # 597 labels at look 4 (400), 667 at look 5 (800)
+
+
+def test_levels_are_proved_from_the_strictest_on() -> None:
+    found = proved_levels([counted(LEAST, 10, 8), counted(SURE, 90, 0)], 0.05)
+
+    # bound of 0 of 90 at .0125: 1 - .0125^(1/90) = .0475; of 8 of 100 it is far above .05
+    assert found.tests[0].bound == pytest.approx(1 - 0.0125 ** (1 / 90), abs=1e-9)
+    assert [test.proved for test in found.tests] == [True, False]
+    assert (found.includes(SURE), found.includes(LEAST), found.kept, kept_share(found)) == (True, False, 90, 0.9)
+
+
+def test_the_first_failure_ends_the_list_even_where_a_later_level_would_pass() -> None:
+    found = proved_levels([counted(SURE, 130, 8), counted(LESS, 270, 0)], 0.05)
+
+    # 8 of 130 fail, where 113 labels without an error would do; 8 of 400 have a bound below .05
+    assert [test.proved for test in found.tests] == [False, False]
+    assert error_bound(8, 400, 0.003125) < 0.05
+    assert found.last is None
+    assert not found.includes(SURE)
+
+
+def test_a_level_that_no_result_could_prove_is_passed_over() -> None:
+    found = proved_levels([counted(SURE, 40, 0), counted(LESS, 60, 1)], 0.1)
+
+    # 0 of 40 at .0125 could not show less than .1 (42 are needed); 1 of 100 has the bound .0638
+    assert [test.proved for test in found.tests] == [None, True]
+    assert found.includes(SURE)
+    assert found.tests[1].bound < 0.1
+
+
+def test_below_the_first_look_nothing_is_proved() -> None:
+    found = proved_levels([counted(SURE, 49, 0)], 0.5)
+
+    assert (found.look, found.last, kept_share(found), found.next_look.labels) == (None, None, None, 50)
+
+
+def test_labels_other_than_those_of_the_look_are_no_test() -> None:
+    with pytest.raises(ValueError, match="look 1 needs 50 labels, not 60"):
+        proved_levels([counted(SURE, 60, 0)], 0.5)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.0009, 0.51, 1.0, float("nan"), -0.1])
+def test_an_error_that_cannot_be_promised_is_rejected_by_name(error: float) -> None:
+    with pytest.raises(MalformedRequest, match="error_at_most"):
+        proved_levels([], error)
+
+
+def agreed(first: Agreement, last: Agreement | None = None, *, stands: bool = True) -> VoteAgreement:
+    return VoteAgreement(first=first, first_stands=stands, last=last or first, went_on=last is not None)
+
+
+def labelled(agreement: VoteAgreement, *, right: bool = True, kind: str = "", escalated: bool = False) -> PromiseLabel:
+    return PromiseLabel(kind=kind, agreement=agreement, escalated=escalated, right=right)
+
+
+def test_a_vote_that_went_on_counts_at_both_stops() -> None:
+    on = agreed(LEAST, Agreement(agreeing=4, against=1))
+    found = promise_levels([labelled(on)] * 100, 0.05)
+
+    assert found.first.includes(LEAST)
+    assert found.went_on.labels == 0  # the first list would have stopped all of them
+
+    lost = agreed(LEAST, Agreement(agreeing=3, against=2), stands=False)
+    found = promise_levels([labelled(lost)] * 100, 0.05)
+
+    assert not found.first.includes(LEAST)  # the answer that led then is wrong where another one is right
+    assert found.went_on.includes(Agreement(agreeing=3, against=2))
+
+
+def test_a_first_leader_that_lost_is_counted_as_wrong_where_nothing_is_known_of_it() -> None:
+    lost = agreed(LEAST, Agreement(agreeing=3, against=2), stands=False)
+    found = promise_levels([labelled(lost, right=False)] * 50, 0.2)
+
+    assert found.first.tests[0].errors == 50
+
+
+def test_answers_of_a_stronger_model_have_a_list_of_their_own() -> None:
+    weak = [labelled(agreed(LEAST), right=False)] * 50
+    strong = [labelled(agreed(LEAST), escalated=True)] * 50
+    found = promise_levels([*weak, *strong], 0.1)
+
+    assert found.of(PromiseStage.ESCALATED).last is not None
+    assert (found.of(PromiseStage.FIRST).last, found.of(PromiseStage.FIRST).labels) == (None, 50)
+    assert found.of(PromiseStage.WENT_ON).labels == 0
+
+
+def test_a_kind_with_a_hundred_labels_has_its_own_list_and_the_others_share_one() -> None:
+    good = [labelled(agreed(SURE), kind="sums")] * 100
+    bad = [labelled(agreed(SURE), right=False, kind=kind) for kind in ("law", "", "art") for _ in range(20)]
+    labels = [*good, *bad]
+
+    assert promise_levels(labels, 0.05, "sums").first.includes(SURE)
+    shared = promise_levels(labels, 0.05, "law")
+    assert (shared.kind, shared.first.labels, shared.first.last) == ("", 60, None)
+
+
+def test_labels_after_the_last_look_wait_for_the_next_one() -> None:
+    found = promise_levels([labelled(agreed(SURE))] * 100 + [labelled(agreed(SURE), right=False)] * 99, 0.05)
+
+    assert (found.first.labels, found.first.look and found.first.look.labels, found.first.kept) == (199, 100, 100)
+    assert found.first.next_look.labels == 200
+
+
+def test_more_labels_of_the_same_shares_prove_more() -> None:
+    counts = [counted(SURE, 70, 1), counted(LESS, 30, 3)]
+
+    shares = [projected_share(counts, 0.1, look_numbered(number)) or 0.0 for number in (1, 3, 6)]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert projected_share([], 0.1, look_numbered(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "votes", "agree", "most", "stop"),
+    [
+        ([[0, 1]], 2, 2, 5, 2),
+        ([[0, 2, 3], [1]], 5, 2, 5, 3),
+        ([[1, 4], [2], [3]], 5, 2, 5, 5),  # the first vote is invalid
+        ([[0], [1], [2], [3]], 4, 3, 5, 4),  # after four different votes three cannot agree within five
+        ([[0], [1]], 2, 2, 5, 2),  # no source was left
+    ],
+)
+def test_asking_stops_first_where_enough_agree_or_no_longer_can(
+    groups: list[list[int]], votes: int, agree: int, most: int, stop: int
+) -> None:
+    assert first_stop(groups, votes, agree=agree, most=most) == stop
+
+
+def test_a_vote_without_a_valid_answer_has_no_agreement() -> None:
+    assert vote_agreement([], 3, agree=2, most=5) is None
