@@ -50,10 +50,10 @@ class CascadeRow:
         accuracy: Share right of the cascades [0..1].
         accuracy_share: Accuracy over the strong model's.
         least_share, largest_share: The same for the worst and the best cascade [>= 0].
-        calls_share: Share of the questions on which the strong model is asked [0..1].
+        strong_share: Share of the questions on which the strong model is asked [0..1].
         small_calls: Small models asked for each question, the mean over all orders of asking [count].
-        over_random: Accuracy minus that of the same votes with as many questions escalated at random.
-        over_random_alone: Accuracy minus that of one small model (the mean of its own) with as many questions sent
+        gain_over_random: Accuracy minus that of the same votes with as many questions escalated at random.
+        gain_over_random_alone: Accuracy minus that of one small model (the mean of its own) with as many questions sent
             to the strong one at random.
         pays_from: Price of a strong answer, in small ones, from which the cascade is cheaper than the strong model
             alone [>= 0]; None where it never is.
@@ -69,10 +69,10 @@ class CascadeRow:
     accuracy_share: Estimate
     least_share: float
     largest_share: float
-    calls_share: Estimate
+    strong_share: Estimate
     small_calls: Estimate
-    over_random: Estimate
-    over_random_alone: Estimate
+    gain_over_random: Estimate
+    gain_over_random_alone: Estimate
     pays_from: float | None
 
 
@@ -203,10 +203,10 @@ class _Figures(NamedTuple):
 
     accuracy: Floats
     accuracy_share: Floats
-    calls_share: Floats
+    strong_share: Floats
     small_calls: Floats
-    over_random: Floats
-    over_random_alone: Floats
+    gain_over_random: Floats
+    gain_over_random_alone: Floats
 
 
 def _figures(means: Floats, count: int) -> _Figures:
@@ -221,8 +221,8 @@ def _figures(means: Floats, count: int) -> _Figures:
     return _Figures(
         accuracy=given.mean(axis=1),
         accuracy_share=given.mean(axis=1) / strong[:, 0],
-        calls_share=escalated.mean(axis=1),
+        strong_share=escalated.mean(axis=1),
         small_calls=calls.mean(axis=1),
-        over_random=over(vote_right),
-        over_random_alone=over(alone),
+        gain_over_random=over(vote_right),
+        gain_over_random_alone=over(alone),
     )

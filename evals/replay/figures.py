@@ -24,6 +24,13 @@ RESAMPLES = 1_000
 # Lists that have their place in the file, and whose rules are not built.
 CALIBRATION, STOPPED = "calibration", "calibration_of_stopped_votes"
 NOT_BUILT = ("gain_by_kind",)
+# Fields that are a number in the file, with the interval in a field of its own.
+NUMBERS: Mapping[str, Sequence[str]] = {
+    "stopping": ("accuracy",),
+    "panel": ("accuracy", "calls_share"),
+    "cascade": ("accuracy_share", "strong_share"),
+}
+INTERVAL = "_interval"
 
 
 @value
@@ -99,6 +106,7 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
 def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
     """Return the figures as JSON takes them: every estimate as {value, low, high}.
 
+    The estimates of `NUMBERS` are numbers, and their intervals stand in a field of their own, as `accuracy_interval`.
     `calibration` has the fixed panels, one row for each set, method and number of labels; the panels that stop when two
     agree are a list of their own.
     """
@@ -106,11 +114,17 @@ def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
         *("stopping", "draft_vote", "second_opinion", CALIBRATION),
         *("panel", "learned_profiles", "cascade", "cascade_labels", "promise"),
     )
-    document = {name: [_plain(row) for row in getattr(found, name)] for name in lists}
+    document = {name: [_row(row, NUMBERS.get(name, ())) for row in getattr(found, name)] for name in lists}
     by_votes: dict[str, list[Any]] = {CALIBRATION: [], STOPPED: []}
     for row in document[CALIBRATION]:
         by_votes[CALIBRATION if row["votes"] == ALL else STOPPED].append(row)
     return document | by_votes | {name: [] for name in NOT_BUILT} | {"prior": _plain(found.prior)}
+
+
+def _row(row: object, numbers: Sequence[str]) -> Mapping[str, Any]:
+    """Return a row with these of its estimates as numbers, beside their intervals."""
+    plain: Mapping[str, Any] = _plain(row)
+    return plain | {name: plain[name]["value"] for name in numbers} | {name + INTERVAL: plain[name] for name in numbers}
 
 
 def _plain(content: object) -> Any:  # noqa: ANN401 - whatever JSON takes

@@ -85,10 +85,10 @@ def cascade_section(rows: Sequence[CascadeRow]) -> str:
             _level(row.accuracy),
             _level(row.accuracy_share),
             f"{number(row.least_share, 3)} to {number(row.largest_share, 3)}",
-            _level(row.calls_share),
+            _level(row.strong_share),
             number(row.small_calls.value),
-            gain(row.over_random),
-            gain(row.over_random_alone),
+            gain(row.gain_over_random),
+            gain(row.gain_over_random_alone),
             number(row.pays_from, 1),
         ]
         for row in rows

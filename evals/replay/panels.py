@@ -57,7 +57,8 @@ class PanelRow:
         agents: `alike`, agents within 10 points of share right, or `unequal`, any agents.
         panels: Panels [count].
         accuracy: Share right of the sequential panel [0..1].
-        difference: The same minus that of the majority of all five.
+        majority_accuracy: Share right of the majority of all five [0..1].
+        difference: The share right of the sequential panel minus that of the majority.
         calls_share: Agents that the sequential panel asks, as a share of all five [0..1].
         gain_over_exam: Its accuracy minus that of the agent which the exam would choose.
     """
@@ -66,6 +67,7 @@ class PanelRow:
     agents: str
     panels: int
     accuracy: Estimate
+    majority_accuracy: float
     difference: Estimate
     calls_share: Estimate
     gain_over_exam: Estimate
@@ -146,6 +148,7 @@ def _row(recorded: RecordedSet, name: str, panels: Sequence[tuple[Agent, ...]], 
         agents=name,
         panels=len(panels),
         accuracy=percentile_estimate(float(right), drawn[0], items),
+        majority_accuracy=round(float(majority), 12),
         difference=percentile_estimate(float(right - majority), drawn[0] - drawn[1], items),
         calls_share=percentile_estimate(float(calls / MEMBERS), drawn[3] / MEMBERS, items),
         gain_over_exam=percentile_estimate(float(right - single), drawn[0] - drawn[2], items),

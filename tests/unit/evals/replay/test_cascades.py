@@ -39,7 +39,7 @@ def test_the_strong_model_is_asked_only_where_no_two_agree(tmp_path: Path) -> No
 
     for row in (two, three):
         assert (row.set, row.strong, row.cascades, row.small) == ("set", "gpt-4o", 1, SMALL)
-        assert (row.accuracy.value, row.accuracy_share.value, row.calls_share.value) == (1.0, 1.0, 0.2)
+        assert (row.accuracy.value, row.accuracy_share.value, row.strong_share.value) == (1.0, 1.0, 0.2)
     assert (two.rule, three.rule) == ("2 of 3", "3 of 3")
     # two agree after 2 answers on four of five questions; on the fifth three are asked, or two where three must agree
     assert two.small_calls.value == pytest.approx(0.8 * 2 + 0.2 * 3)
@@ -56,10 +56,10 @@ def test_the_control_escalates_as_many_questions_at_random(tmp_path: Path) -> No
     [two, _] = cascade_rows(recorded(tmp_path, one_in_five_divides()), seeded(0, 50))
 
     random = 0.8 * (0.8 + 0.2 / 3) + 0.2
-    assert two.over_random.value == pytest.approx(1 - random)
-    assert two.over_random_alone.value == pytest.approx(1 - random)
-    assert two.over_random.low is not None
-    assert two.over_random.low > 0
+    assert two.gain_over_random.value == pytest.approx(1 - random)
+    assert two.gain_over_random_alone.value == pytest.approx(1 - random)
+    assert two.gain_over_random.low is not None
+    assert two.gain_over_random.low > 0
 
 
 def test_models_that_are_wrong_alike_are_not_escalated_and_their_error_stays(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_models_that_are_wrong_alike_are_not_escalated_and_their_error_stays(tmp
         lines.append(line(at, answers, {name: [int(answer == ["4"])] for name, answer in answers.items()}))
 
     for row in cascade_rows(recorded(tmp_path, lines), seeded(0, 50)):
-        assert (row.accuracy.value, row.calls_share.value, row.over_random.value) == (0.75, 0.0, 0.0)
+        assert (row.accuracy.value, row.strong_share.value, row.gain_over_random.value) == (0.75, 0.0, 0.0)
 
 
 def test_invalid_answers_do_not_agree(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_invalid_answers_do_not_agree(tmp_path: Path) -> None:
 
     [two, _] = cascade_rows(recorded(tmp_path, lines), seeded(0, 20))
 
-    assert two.calls_share.value == pytest.approx((30 + 8) / 150)
+    assert two.strong_share.value == pytest.approx((30 + 8) / 150)
     assert two.accuracy.value == 1.0
 
 
@@ -126,9 +126,11 @@ def test_the_rows_stand_in_figures_and_report(tmp_path: Path) -> None:
         ReplayFigures(stopping=(), draft_vote=(), second_opinion=(), calibration=(), cascade=rows)
     )
 
-    assert set(document["cascade"][0]) == {each.name for each in fields(rows[0])}
-    assert set(document["cascade"][0]["over_random"]) == {"value", "low", "high"}
-    assert document["cascade"][0]["small"] == list(SMALL)
+    row = document["cascade"][0]
+    assert set(row) == {each.name for each in fields(rows[0])} | {"accuracy_share_interval", "strong_share_interval"}
+    assert (row["accuracy_share"], row["strong_share"]) == (1.0, 0.2)
+    assert set(row["gain_over_random"]) == {"value", "low", "high"}
+    assert row["small"] == list(SMALL)
     section = cascade_section(rows)
     assert "| set | 2 of 3 | gpt-4o | 1.000 | 1 |" in section
     assert "Small models: set: Llama-3-8B, Qwen2-7B, gemma-2-9b." in section
@@ -150,7 +152,7 @@ def test_four_small_models_are_a_cascade_of_three_that_must_agree(tmp_path: Path
     rows = cascade_rows(recorded(tmp_path, lines), seeded(0, 20))
 
     [four] = [row for row in rows if row.rule == "3 of 4"]
-    assert (four.cascades, four.accuracy.value, four.calls_share.value) == (1, 0.8, 0.0)
+    assert (four.cascades, four.accuracy.value, four.strong_share.value) == (1, 0.8, 0.0)
     assert four.small_calls.value == pytest.approx(0.2 * 3 + 0.8 * (0.25 * 3 + 0.75 * 4))
 
 

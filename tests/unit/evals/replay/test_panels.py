@@ -155,7 +155,10 @@ def test_the_rows_stand_in_figures_and_report(tmp_path: Path) -> None:
     )
 
     assert document["panel"][0]["set"] == "set"
-    assert set(document["panel"][0]["difference"]) == {"value", "low", "high"}
+    row = document["panel"][0]
+    assert set(row["difference"]) == {"value", "low", "high"}
+    assert row["accuracy"] - row["majority_accuracy"] == pytest.approx(row["difference"]["value"])
+    assert row["calls_share"] == row["calls_share_interval"]["value"] == panels[0].calls_share.value
     assert set(document["learned_profiles"][0]) == {each.name for each in fields(learned[0])}
     assert "| set | unequal |" in panel_section(panels)
     assert "| set | unequal | 300 |" in learned_profile_section(learned)

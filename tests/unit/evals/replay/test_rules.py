@@ -158,3 +158,4 @@ def test_figures_are_written_as_lists_of_objects_with_intervals(tmp_path: Path) 
     row = document["stopping"][0]
     assert row["set"] == "set"
     assert set(row["gain_over_fixed"]) == {"value", "low", "high"}
+    assert row["accuracy"] == row["accuracy_interval"]["value"] == figures.stopping[0].accuracy.value
