@@ -13,7 +13,7 @@ from evals.replay.pack import Agent, Ints, RecordedSet
 from evals.replay.second_opinions import COMPLETE, LEAST_RIGHT, MOST_RIGHT
 from evals.stats.chance import Chance
 from kernel.values import value
-from kernel.votes.agreement import Agreement
+from kernel.votes.agreement import AgreementLevel
 from kernel.votes.promise import LevelCount, proved_levels
 
 ERRORS_AT_MOST = (0.05, 0.1, 0.2)
@@ -92,7 +92,7 @@ def _panel(voted: Voted, chance: Chance, draws: int) -> Iterator[tuple[tuple[flo
     """Yield what becomes of one panel, by promised error and labels."""
     valid = np.flatnonzero(voted.valid)
     which, wrong = voted.which[valid], ~voted.right[valid]
-    levels = [Agreement(agreeing=one.agreeing, against=one.valid - one.agreeing) for one in voted.evidence]
+    levels = [AgreementLevel(agreeing=one.agreeing, against=one.valid - one.agreeing) for one in voted.evidence]
     for labels in LABELS:
         if len(valid) - labels < LEAST_LEFT:
             continue
@@ -112,7 +112,7 @@ def _panel(voted: Voted, chance: Chance, draws: int) -> Iterator[tuple[tuple[flo
 
 
 def _draw(
-    levels: Sequence[Agreement], which: Ints, wrong: Flags, order: Ints, labels: int, error_at_most: float
+    levels: Sequence[AgreementLevel], which: Ints, wrong: Flags, order: Ints, labels: int, error_at_most: float
 ) -> tuple[int, int]:
     """Return how many of the questions that are not drawn are answered, and how many of these answers are wrong."""
     drawn, left = which[order[:labels]], which[order[labels:]]

@@ -9,7 +9,7 @@ from kernel.values import value
 
 
 @value
-class Agreement:
+class AgreementLevel:
     """An agreement is a level: votes for the winning answer, and valid votes for others.
 
     Attributes:
@@ -32,13 +32,13 @@ class Agreement:
         votes against.
 
         Example:
-            >>> levels = [Agreement(agreeing=a, against=b) for a, b in ((2, 1), (4, 1), (3, 0), (5, 0))]
+            >>> levels = [AgreementLevel(agreeing=a, against=b) for a, b in ((2, 1), (4, 1), (3, 0), (5, 0))]
             >>> [(one.agreeing, one.against) for one in sorted(levels, key=lambda one: one.strictness, reverse=True)]
             [(5, 0), (3, 0), (4, 1), (2, 1)]
         """
         return (self.agreeing - self.against, -self.against)
 
-    def is_as_strict_as(self, other: "Agreement") -> bool:
+    def is_as_strict_as(self, other: "AgreementLevel") -> bool:
         """Return whether this level is as strict as the other one, or stricter."""
         return self.strictness >= other.strictness
 
@@ -54,9 +54,9 @@ class VoteAgreement:
         went_on: Whether more votes came after the first stop.
     """
 
-    first: Agreement
+    first: AgreementLevel
     first_stands: bool
-    last: Agreement
+    last: AgreementLevel
     went_on: bool
 
 
@@ -93,7 +93,7 @@ def vote_agreement(groups: Sequence[Sequence[int]], votes: int, *, agree: int, m
     Example:
         >>> found = vote_agreement([[1, 3, 4], [0, 2]], 5, agree=2, most=5)
         >>> (found.first, found.first_stands, found.last)
-        (Agreement(agreeing=2, against=1), False, Agreement(agreeing=3, against=2))
+        (AgreementLevel(agreeing=2, against=1), False, AgreementLevel(agreeing=3, against=2))
     """
     if not groups:
         return None
@@ -105,9 +105,9 @@ def vote_agreement(groups: Sequence[Sequence[int]], votes: int, *, agree: int, m
     leader = sizes.index(largest)
     valid = sum(len(group) for group in groups)
     return VoteAgreement(
-        first=Agreement(agreeing=largest, against=sum(sizes) - largest),
+        first=AgreementLevel(agreeing=largest, against=sum(sizes) - largest),
         first_stands=leader == 0,
-        last=Agreement(agreeing=len(groups[0]), against=valid - len(groups[0])),
+        last=AgreementLevel(agreeing=len(groups[0]), against=valid - len(groups[0])),
         went_on=stop < votes,
     )
 

@@ -17,7 +17,7 @@ from scipy.special import betaincinv
 from kernel.errors import MalformedRequest
 from kernel.thresholds import DECIMALS
 from kernel.values import value
-from kernel.votes.agreement import Agreement, VoteAgreement
+from kernel.votes.agreement import AgreementLevel, VoteAgreement
 
 # Labels at the first look [count]; each further look needs twice as many.
 FIRST_LOOK = 50
@@ -53,7 +53,7 @@ class LevelCount:
         errors: Wrong ones among them [count, 0..labels].
     """
 
-    level: Agreement
+    level: AgreementLevel
     labels: int
     errors: int
 
@@ -63,7 +63,7 @@ class LevelCount:
 
 
 @value
-class Look:
+class LabelLook:
     """A look is a number of labels at which levels are tested.
 
     Attributes:
@@ -77,17 +77,19 @@ class Look:
     error_probability: float
 
 
-def look_numbered(number: int) -> Look:
+def look_numbered(number: int) -> LabelLook:
     """Return the look of this number.
 
     Example:
         >>> look_numbered(2)
-        Look(number=2, labels=100, error_probability=0.0125)
+        LabelLook(number=2, labels=100, error_probability=0.0125)
     """
-    return Look(number=number, labels=FIRST_LOOK * 2 ** (number - 1), error_probability=ERROR_PROBABILITY / 2.0**number)
+    return LabelLook(
+        number=number, labels=FIRST_LOOK * 2 ** (number - 1), error_probability=ERROR_PROBABILITY / 2.0**number
+    )
 
 
-def last_look(labels: int) -> Look | None:
+def last_look(labels: int) -> LabelLook | None:
     """Return the last look that so many labels allow; None before the first.
 
     Example:
@@ -111,7 +113,7 @@ def labels_without_error(error_at_most: float, error_probability: float) -> int:
     return ceil(round(log(error_probability) / log(1 - error_at_most), DECIMALS))
 
 
-def first_useful_look(error_at_most: float, after: int = 0) -> Look:
+def first_useful_look(error_at_most: float, after: int = 0) -> LabelLook:
     """Return the first look after so many labels at which a level without an error is proved.
 
     Args:
@@ -164,7 +166,7 @@ class LevelTest:
             are too few labels for any result to do so, so that nothing was tested.
     """
 
-    level: Agreement
+    level: AgreementLevel
     labels: int
     errors: int
     bound: float
@@ -184,11 +186,11 @@ class ProvedLevels:
 
     error_at_most: float
     labels: int = 0
-    look: Look | None = None
+    look: LabelLook | None = None
     tests: Sequence[LevelTest] = ()
 
     @property
-    def last(self) -> Agreement | None:
+    def last(self) -> AgreementLevel | None:
         """Return the least strict level that is proved; None without one."""
         return next((test.level for test in reversed(self.tests) if test.proved), None)
 
@@ -197,13 +199,13 @@ class ProvedLevels:
         """Return the labelled answers of this look that would be given [count]."""
         return next((test.labels for test in reversed(self.tests) if test.proved), 0)
 
-    def includes(self, level: Agreement) -> bool:
+    def includes(self, level: AgreementLevel) -> bool:
         """Return whether an answer at this level is given: it is as strict as the last proved one."""
         last = self.last
         return last is not None and level.is_as_strict_as(last)
 
     @property
-    def next_look(self) -> Look:
+    def next_look(self) -> LabelLook:
         """Return the next look at which a level may be proved that is not yet."""
         return first_useful_look(self.error_at_most, after=self.labels)
 
@@ -227,7 +229,7 @@ def proved_levels(counts: Sequence[LevelCount], error_at_most: float, labels: in
         SPEC 5.3. Passing over levels that no result could prove is ours.
 
     Example:
-        >>> sure, unsure = Agreement(agreeing=3), Agreement(agreeing=2, against=1)
+        >>> sure, unsure = AgreementLevel(agreeing=3), AgreementLevel(agreeing=2, against=1)
         >>> found = proved_levels(
         ...     [LevelCount(level=unsure, labels=12, errors=4), LevelCount(level=sure, labels=88, errors=0)], 0.05)
         >>> found.includes(sure), found.includes(unsure)
@@ -244,7 +246,7 @@ def proved_levels(counts: Sequence[LevelCount], error_at_most: float, labels: in
     return _tested(counts, error_at_most, look, known)
 
 
-def _tested(counts: Sequence[LevelCount], error_at_most: float, look: Look, labels: int) -> ProvedLevels:
+def _tested(counts: Sequence[LevelCount], error_at_most: float, look: LabelLook, labels: int) -> ProvedLevels:
     ordered = sorted(_merged(counts).values(), key=lambda one: one.level.strictness, reverse=True)
     tests: list[LevelTest] = []
     number, errors, holds = 0, 0, True
@@ -265,8 +267,8 @@ def _tested(counts: Sequence[LevelCount], error_at_most: float, look: Look, labe
     return ProvedLevels(error_at_most=error_at_most, labels=labels, look=look, tests=tests)
 
 
-def _merged(counts: Sequence[LevelCount]) -> Mapping[Agreement, LevelCount]:
-    found: dict[Agreement, LevelCount] = {}
+def _merged(counts: Sequence[LevelCount]) -> Mapping[AgreementLevel, LevelCount]:
+    found: dict[AgreementLevel, LevelCount] = {}
     for one in counts:
         before = found.get(one.level)
         found[one.level] = LevelCount(
@@ -286,7 +288,7 @@ class PromiseStage(StrEnum):
 
 
 # The level of an answer of a stronger model, with which nothing is compared.
-ESCALATED_LEVEL = Agreement(agreeing=1)
+ESCALATED_LEVEL = AgreementLevel(agreeing=1)
 
 
 @value
@@ -368,21 +370,21 @@ def promise_levels(labels: Sequence[PromiseLabel], error_at_most: float, kind: s
     )
 
 
-def _proved(answers: Sequence[tuple[Agreement, bool]], error_at_most: float) -> ProvedLevels:
+def _proved(answers: Sequence[tuple[AgreementLevel, bool]], error_at_most: float) -> ProvedLevels:
     """Return the levels that answers prove, which come the oldest first; those after the last look are left out."""
     look = last_look(len(answers))
     seen = answers[max(0, look.labels - MOST_LABELS) : look.labels] if look else ()
     return proved_levels(level_counts(seen), error_at_most, len(answers))
 
 
-def level_counts(answers: Iterable[tuple[Agreement, bool]]) -> Sequence[LevelCount]:
+def level_counts(answers: Iterable[tuple[AgreementLevel, bool]]) -> Sequence[LevelCount]:
     """Return how many answers there are at each level, and how many of them are wrong.
 
     Args:
         answers: Level of each answer, and whether it is right.
     """
-    labels: Counter[Agreement] = Counter()
-    errors: Counter[Agreement] = Counter()
+    labels: Counter[AgreementLevel] = Counter()
+    errors: Counter[AgreementLevel] = Counter()
     for level, right in answers:
         labels[level] += 1
         errors[level] += not right
@@ -394,7 +396,7 @@ def kept_share(levels: ProvedLevels) -> float | None:
     return None if levels.look is None else levels.kept / min(levels.look.labels, MOST_LABELS)
 
 
-def projected_share(counts: Sequence[LevelCount], error_at_most: float, look: Look) -> float | None:
+def projected_share(counts: Sequence[LevelCount], error_at_most: float, look: LabelLook) -> float | None:
     """Return the share of answers that would be given at another look if all shares stayed as they are [0..1].
 
     Args:

@@ -5,10 +5,10 @@ from math import log
 import pytest
 
 from kernel.errors import MalformedRequest
-from kernel.votes.agreement import Agreement, VoteAgreement, first_stop, vote_agreement
+from kernel.votes.agreement import AgreementLevel, VoteAgreement, first_stop, vote_agreement
 from kernel.votes.promise import (
+    LabelLook,
     LevelCount,
-    Look,
     PromiseLabel,
     PromiseStage,
     error_bound,
@@ -22,10 +22,10 @@ from kernel.votes.promise import (
     proved_levels,
 )
 
-SURE, LESS, LEAST = Agreement(agreeing=3), Agreement(agreeing=2), Agreement(agreeing=2, against=1)
+SURE, LESS, LEAST = AgreementLevel(agreeing=3), AgreementLevel(agreeing=2), AgreementLevel(agreeing=2, against=1)
 
 
-def counted(level: Agreement, labels: int, errors: int) -> LevelCount:
+def counted(level: AgreementLevel, labels: int, errors: int) -> LevelCount:
     return LevelCount(level=level, labels=labels, errors=errors)
 
 
@@ -69,7 +69,7 @@ def test_labels_without_an_error_follow_the_formula() -> None:
 
 
 def test_the_first_useful_look_is_the_first_that_no_error_could_pass() -> None:
-    assert first_useful_look(0.05) == Look(number=2, labels=100, error_probability=0.0125)
+    assert first_useful_look(0.05) == LabelLook(number=2, labels=100, error_probability=0.0125)
     assert first_useful_look(0.2).labels == 50
     assert first_useful_look(0.01).labels == 800  # 597 labels at look 4 (400), 667 at look 5 (800)
 
@@ -119,7 +119,7 @@ def test_an_error_that_cannot_be_promised_is_rejected_by_name(error: float) -> N
         proved_levels([], error)
 
 
-def agreed(first: Agreement, last: Agreement | None = None, *, stands: bool = True) -> VoteAgreement:
+def agreed(first: AgreementLevel, last: AgreementLevel | None = None, *, stands: bool = True) -> VoteAgreement:
     return VoteAgreement(first=first, first_stands=stands, last=last or first, went_on=last is not None)
 
 
@@ -128,21 +128,21 @@ def labelled(agreement: VoteAgreement, *, right: bool = True, kind: str = "", es
 
 
 def test_a_vote_that_went_on_counts_at_both_stops() -> None:
-    on = agreed(LEAST, Agreement(agreeing=4, against=1))
+    on = agreed(LEAST, AgreementLevel(agreeing=4, against=1))
     found = promise_levels([labelled(on)] * 100, 0.05)
 
     assert found.first.includes(LEAST)
     assert found.went_on.labels == 0  # the first list would have stopped all of them
 
-    lost = agreed(LEAST, Agreement(agreeing=3, against=2), stands=False)
+    lost = agreed(LEAST, AgreementLevel(agreeing=3, against=2), stands=False)
     found = promise_levels([labelled(lost)] * 100, 0.05)
 
     assert not found.first.includes(LEAST)  # the answer that led then is wrong where another one is right
-    assert found.went_on.includes(Agreement(agreeing=3, against=2))
+    assert found.went_on.includes(AgreementLevel(agreeing=3, against=2))
 
 
 def test_a_first_leader_that_lost_is_counted_as_wrong_where_nothing_is_known_of_it() -> None:
-    lost = agreed(LEAST, Agreement(agreeing=3, against=2), stands=False)
+    lost = agreed(LEAST, AgreementLevel(agreeing=3, against=2), stands=False)
     found = promise_levels([labelled(lost, right=False)] * 50, 0.2)
 
     assert found.first.tests[0].errors == 50
