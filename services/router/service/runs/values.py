@@ -11,7 +11,9 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.outcomes import Outcome
 from kernel.values import value
+from kernel.votes.agreement import Agreement
 from kernel.votes.plans import EscalationReason
+from kernel.votes.promise import PromiseStage
 from kernel.votes.states import ProbabilityState
 from services.router.core.feedback import LabelOrigin
 from services.router.service.assessment.values import RouteResponse
@@ -51,6 +53,39 @@ class Shadow:
     policy: str
     agrees: bool | None = None
     unknown_reason: str = ""
+
+
+@value
+class RunAgreement:
+    """This value is the agreement of a vote, where asking stops first and at its end, in one configuration."""
+
+    first: Agreement
+    first_stands: bool
+    last: Agreement
+    went_on: bool
+    version: str
+
+
+class PromiseState(StrEnum):
+    """The state of a promise: it is proved, the answer is withheld, or the promise does not reach the request."""
+
+    PROVED = "PROVED"
+    WITHHELD = "WITHHELD"
+    NOT_APPLIED = "NOT_APPLIED"
+
+
+@value
+class PromiseOutcome:
+    """This value says what became of a promise."""
+
+    error_at_most: float
+    state: PromiseState
+    stage: PromiseStage | None = None
+    reason: str = ""
+    labels: int = 0
+    labels_needed: int = 0
+    kind: str = ""
+    withheld: str = ""
 
 
 @value
@@ -103,6 +138,9 @@ class Run:
     idempotency: Idempotency | None = None
     escalation: Escalation | None = None
     shadow: Shadow | None = None
+    agreement: RunAgreement | None = None
+    promise: PromiseOutcome | None = None
+    sampled: bool = False
     feedback: Sequence[RunFeedback] = ()
 
 
@@ -130,6 +168,7 @@ class ListRunsRequest:
     error_reason: str = ""
     request_id: str = ""
     shadow: bool | None = None
+    sampled: bool | None = None
 
 
 @value
