@@ -625,6 +625,7 @@ def _knowledge(settings: Settings, parts: Parts) -> KnowledgeBase:
             encoder=settings.similarity_encoder,
         ),
         timeout_s=settings.similarity_timeout_ms / 1000,
+        covers=settings.knowledge_covers,
     )
     limits = AddLimits(
         cut=ChunkSizes(most=settings.chunk_characters, overlap=settings.chunk_overlap_characters),

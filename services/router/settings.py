@@ -118,6 +118,11 @@ class Settings(ApiSettings):
     experience_weight: float = Field(
         DEFAULT_WEIGHTS.experience, description="Weight of similarity to verified answers in it"
     )
+    knowledge_covers: bool = Field(
+        False,
+        description="Whether what is stored covers the questions of the deployment: then nothing near means not known"
+        " (experience 0), else it leaves experience unknown",
+    )
     similarity_floor: float = Field(
         DEFAULT_CALIBRATION.floor, ge=-1, le=1, description="Cosine up to which two texts count as unrelated"
     )

@@ -578,10 +578,12 @@ class ExperienceMatching:
         calibration: What a cosine is worth.
         most: Text of a conversation that is looked up, at most [characters, >= 1].
         timeout_s: Time that looking up may take, inside the request's own [s, > 0].
+        covers: Whether what is stored covers the questions of the deployment, so that nothing near means not known.
     """
 
     weights: ExperienceWeights = DEFAULT_WEIGHTS
     calibration: SimilarityCalibration = DEFAULT_CALIBRATION
+    covers: bool = False
     most: int = 800
     timeout_s: float = 1.0
 
@@ -639,12 +641,18 @@ class ExperienceMatcher:
         cosines = await self._store.nearest(query, key_name=key_name)
         if not any(cosine is not None for cosine in cosines.values()):
             return _unknown(await self._no_match_reason(query.encoder, key_name))
-        return experience_match(cosines, weights=self._matching.weights, calibration=self._matching.calibration)
+        return self._match_of(cosines)
+
+    def _match_of(self, cosines: Mapping[str, float | None]) -> ExperienceMatch:
+        matching = self._matching
+        return experience_match(
+            cosines, weights=matching.weights, calibration=matching.calibration, covers=matching.covers
+        )
 
     async def _no_match_reason(self, encoder: Encoder, key_name: str) -> str:
         others = [name for name in await self._store.encoders(key_name=key_name) if name != encoder.name]
         if not others:
-            return experience_match({}, weights=self._matching.weights, calibration=self._matching.calibration).reason
+            return self._match_of({}).reason
         return f"nothing is stored yet for the encoder {encoder.name}; what is stored is of {', '.join(others)}"
 
 
