@@ -20,7 +20,7 @@ from evals.router_client import Body
 from evals.suite import configuration_in_force
 from kernel.values import value
 
-ASSESSORS = ("verbalized", "probe", "hybrid", "draft")
+ASSESSORS = ("answers", "verbalized", "probe", "hybrid", "draft")
 DRAFT = "draft"
 # The System 1 answer by itself; recorded under the name of its strategy.
 SINGLE_PASS = "system1"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from kernel.learning.shrinkage import PSEUDO_OBSERVATIONS
 from kernel.thresholds import DECIMALS
 from kernel.values import value
+from kernel.votes.states import ProbabilityState
 
 
 class InvalidKindShares(ValueError):
@@ -64,6 +65,11 @@ class KindShares:
             Ours, as the share of a kind: the first label that comes in does not make the share 0 or 1.
         """
         return _drawn(*self.overall, towards=self.prior)
+
+    @property
+    def state(self) -> ProbabilityState:
+        """Return whether the shares follow from the prior alone or from labels too."""
+        return ProbabilityState.FITTED if self.overall[0] else ProbabilityState.PRIOR
 
     def share(self, kind: str) -> float:
         """Return the share right of a kind [0..1], drawn towards the overall share; of an unknown kind the latter.

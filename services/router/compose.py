@@ -38,7 +38,7 @@ from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.vote_plans import VotePlans
 from services.router.service.answering.voting import CascadeCounter, Voting
-from services.router.service.assessment.assessors import Assessors, assess, build_assessors
+from services.router.service.assessment.assessors import Assessors, Known, assess, build_assessors
 from services.router.service.assessment.measures import (
     AffectMeasure,
     Assessor,
@@ -293,7 +293,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         routing=RoutingContext(
             config=config,
             policy=policy,
-            assessors=_assessors(settings, parts, knowledge),
+            assessors=_assessors(settings, parts, knowledge, calibrator),
             cache=_decision_cache(settings),
             system_two=Strategy(settings.system_two),
         ),
@@ -307,6 +307,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent, records.journal.is_behind),
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
         recalibrated=calibrator,
+        shares=lambda: calibrator.votes.shares,
         now=parts.now,
     )
     shadows = _shadow_traffic(settings, parts, routing.shadow, context, calibrator)
@@ -417,13 +418,14 @@ def _decision_cache(settings: Settings) -> DecisionCache | None:
     return DecisionCache(max_turns=settings.cache_decisions_turns, max_age_s=settings.cache_decisions_s)
 
 
-def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase) -> Assessors:
+def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase, calibrator: Calibrator) -> Assessors:
     affect = AffectMeasure(parts.affect)
     own = build_assessors(
         parts.model_clients.assessor(),
         [affect, ExperienceMeasure(knowledge.match)] if parts.has_encoder else [affect],
         MeaningSimilarity(parts.embeddings) if parts.has_encoder else None,
         PartWeights(by_part=settings.part_weights),
+        Known(shares=lambda: calibrator.votes.shares, importance=settings.importance),
     )
     return Assessors(by_name={**own, **parts.assessors}, default=settings.assessor, streamed=settings.streamed_assessor)
 

@@ -21,6 +21,7 @@ from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOL
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
 from kernel.errors import InternalError, MalformedRequest, MetacogError
+from kernel.learning.kind_shares import KindShares
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
@@ -43,6 +44,8 @@ from services.router.service.answering.values import (
     ServedAnswer,
 )
 from services.router.service.answering.vote_plans import PlannedVote, VotePlans
+from services.router.service.assessment.assessors import only_the_prior
+from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
@@ -236,6 +239,7 @@ class AnswerContext:
         idempotency: Finds answers to repeated requests.
         admission: Bounds how much is in flight.
         recalibrated: Maps the confidence of a strategy to the one that is served.
+        shares: Returns the shares of right System 1 answers, which the assessor `answers` gives as confidence.
         shadows: Gets every answered request whose strategy the router chose; None where no run gets a shadow.
         now: Wall clock.
     """
@@ -251,6 +255,7 @@ class AnswerContext:
     answer_tokens: int = 1024
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = without_map
+    shares: Callable[[], KindShares] = only_the_prior
     shadows: "ShadowQueue | None" = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -268,6 +273,7 @@ class AnswerContext:
             idempotency=self.idempotency,
             admission=self.admission,
             recalibrated=self.recalibrated,
+            shares=self.shares,
             shadows=self.shadows,
             now=self.now,
         )
@@ -532,12 +538,16 @@ class RunInProgress:
 
     def _confidence(self, result: StrategyResult) -> Mapping[str, Any]:
         """Return the fields about the confidence; a probability of its own is served as it is."""
-        if result.state is not None:
+        state, labels = result.state, result.labels
+        if state is None and result.confidence_source == ANSWERS:
+            shares = self._context.shares()
+            state, labels = shares.state, shares.labels("")
+        if state is not None:
             return {
                 "confidence": result.confidence,
                 "confidence_raw": result.confidence,
-                "confidence_state": result.state,
-                "confidence_labels": result.labels,
+                "confidence_state": state,
+                "confidence_labels": labels,
             }
         return served_confidence(
             self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence

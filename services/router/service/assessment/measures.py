@@ -188,6 +188,7 @@ class RatingMeasure:
         order: The numbers it is asked for, in this order.
         build_prompt: Renders its prompt.
         weights: Weights of the numbers inside their component.
+        max_tokens: Tokens of one rating [count]; a rating that counts its places is asked for twice.
     """
 
     def __init__(
@@ -196,11 +197,14 @@ class RatingMeasure:
         order: tuple[str, ...],
         build_prompt: Callable[..., Prompt],
         weights: PartWeights = EQUAL,
+        *,
+        max_tokens: int = RATING_MAX_TOKENS,
     ) -> None:
         self._model_client = model_client
         self._order = order
         self._build_prompt = build_prompt
         self._weights = weights
+        self._max_tokens = max_tokens
         self._components = [name for name, parts in PARTS.items() if set(parts) & set(order)]
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
@@ -226,8 +230,8 @@ class RatingMeasure:
         sampling: dict[str, Any] = {} if seed is None else {"seed": derived_seed(seed, STAGE, prompt.name)}
         return Call(
             messages=[{"role": "user", "content": reordered(prompt, places_of(order, self._order)).text}],
-            max_tokens=RATING_MAX_TOKENS,
-            floor_tokens=RATING_MAX_TOKENS,
+            max_tokens=self._max_tokens,
+            floor_tokens=self._max_tokens,
             schema=rating_schema(self._order),
             thinking=False,
             stage=STAGE,
@@ -241,9 +245,11 @@ def rating_measure(model_client: RatingModelClient, weights: PartWeights = EQUAL
     return RatingMeasure(model_client, ORDER, prompts.rating, weights)
 
 
-def importance_measure(model_client: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
+def importance_measure(
+    model_client: RatingModelClient, weights: PartWeights = EQUAL, *, max_tokens: int = RATING_MAX_TOKENS
+) -> RatingMeasure:
     """Return the measure that has the model rate the request alone."""
-    return RatingMeasure(model_client, IMPORTANCE_PARTS, prompts.importance, weights)
+    return RatingMeasure(model_client, IMPORTANCE_PARTS, prompts.importance, weights, max_tokens=max_tokens)
 
 
 # Five samples of twelve tokens are within the 64 tokens that a part of an assessment may generate.

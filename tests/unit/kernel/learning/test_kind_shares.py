@@ -42,7 +42,9 @@ def test_answers_of_unknown_kind_count_in_the_overall_share_alone() -> None:
     assert shares.share("") == pytest.approx((20 + 5.545) / 40)
 
 
-@pytest.mark.parametrize(("kinds", "overall", "prior"), [({"a": (1, 2)}, (1, 1), 0.5), ({}, (2, 3), 0.5), ({}, (0, 0), 1.5)])
+@pytest.mark.parametrize(
+    ("kinds", "overall", "prior"), [({"a": (1, 2)}, (1, 1), 0.5), ({}, (2, 3), 0.5), ({}, (0, 0), 1.5)]
+)
 def test_counts_and_priors_that_cannot_be_are_rejected(
     kinds: dict[str, tuple[int, int]], overall: tuple[int, int], prior: float
 ) -> None:
