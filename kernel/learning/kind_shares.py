@@ -1,6 +1,6 @@
 """The share of System 1 answers that are right, by kind of question, is what is known before any vote.
 
-Source: SPEC 5.2, 5.5: labels of answers that were drawn at random, in an exam or sampled from the traffic.
+Only labels of answers that were drawn at random count: in an exam, or sampled from the traffic.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,9 +76,6 @@ class KindShares:
 
         Returns:
             (r + 10 p) / (n + 10), with r of n labelled answers right and the overall share p.
-
-        Source:
-            SPEC 5.2.
 
         Example:
             >>> shares = KindShares(kinds={"sums": (10, 9), "towns": (0, 0)}, overall=(30, 15), prior=0.5)

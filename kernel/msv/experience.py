@@ -134,7 +134,7 @@ def experience_match(
         covers: Whether what is stored covers the questions of the deployment.
 
     Source:
-        SPEC 1.1, 5.5. A source that says nothing is left out, and two of them leave EM unknown, never 0.
+        SPEC 1.1. A source that says nothing is left out, and two of them leave EM unknown, never 0.
 
     Example:
         >>> even, line = ExperienceWeights(), SimilarityCalibration(floor=0.2, ceiling=0.8)

@@ -193,7 +193,7 @@ def router_parts(home: Path) -> Parts:
         embeddings=fake_embeddings(),
         peers=peers({}),
         home=home,
-        assessors={"draft": assessor, "hybrid": assessor},
+        assessors={"answers": assessor},
         strategies={Strategy.SYSTEM_ONE: FakeSystemOne(), Strategy.DIALECTIC: FakeDialectic()},
     )
 

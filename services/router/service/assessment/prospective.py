@@ -1,7 +1,7 @@
 """Prospective measures say what is known of a question before it is answered, without a model call.
 
-Source: SPEC 5.5 and 5.2: CE is the share of System 1 answers that are right on questions of this kind; a single answer
-has nothing to disagree with, so that CI is unknown; PI may be a policy of the operator.
+CE is the share of System 1 answers that are right on questions of this kind. A single answer has nothing to disagree
+with, so that CI is unknown. PI may be a policy of the operator.
 """
 
 from collections.abc import Callable
