@@ -160,6 +160,7 @@ async def test_a_question_is_routed_alike_before_and_after_an_unrelated_document
     scripted: ScriptedLLM, place: VectorSpace, encoder_url: str, tmp_path: Path
 ) -> None:
     question = {"question": "What is the capital of France?", "seed": 7}
+    scripted.answer = lambda _: ['{"r": [30, 20, 10]}']
     async with router_at(scripted, place.url, tmp_path, encoder_url=encoder_url, assessor=ANSWERS) as running:
         apis = (RestApi(running.rest, ROUTER), RpcApi(running.grpc, ROUTER))
 
