@@ -35,6 +35,7 @@ from services.router.metrics import count_cascade
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
+from services.router.service.answering.measured_state import AskedQuestion
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.vote_plans import VotePlans
 from services.router.service.answering.voting import CascadeCounter, Voting
@@ -101,6 +102,9 @@ class RunRecordStore(RunStore, Protocol):
 
     async def by_request(self, key_name: str, request_id: str, /) -> Run | None:
         """Return the run that answered a request of a key."""
+
+    async def earlier_winners(self, asked: AskedQuestion, /) -> Sequence[str]:
+        """Return the digests of the winning answers of earlier runs of a question."""
 
     async def page(self, request: ListRunsRequest, /, *, key_name: str = "") -> ListRunsResponse:
         """Return a page of the runs of a key."""
@@ -308,6 +312,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
         recalibrated=calibrator,
         shares=lambda: calibrator.votes.shares,
+        earlier=database.journal.earlier_winners,
         now=parts.now,
     )
     shadows = _shadow_traffic(settings, parts, routing.shadow, context, calibrator)
