@@ -40,7 +40,7 @@ UNIQUE_VIOLATION = "23505"
 # The caller's identifier of the request, also of a run that ended in an error; spelled as its index is.
 CALLER_REQUEST_ID = literal_column("router.runs.document->>'request_id'", String)
 # Of the runs whose answer votes gave, spelled as their index is.
-MESSAGES_DIGEST: ColumnElement[str] = literal_column("router.runs.document->>'messages_digest'", String)
+MESSAGES_DIGEST: Any = literal_column("router.runs.document->>'messages_digest'", String)
 WINNER_DIGEST = literal_column("router.runs.document->>'winner_digest'", String)
 HAS_WINNER = text("router.runs.document->>'winner_digest' <> '' AND router.runs.shadow_of = ''")
 FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "created_at", "origin")
