@@ -8,17 +8,13 @@ from collections.abc import Callable
 
 from inference import Spend
 from kernel.learning.kind_shares import KindShares
+from kernel.msv.basis import IMPORTANCE_BY_POLICY, KIND_SHARE, OVERALL_SHARE, PRIOR_SHARE
 from services.router.service.assessment.measures import MeasureResult
 from services.router.service.assessment.subject import Subject
 
 # Name of the assessor that is made of these measures, and source of a confidence that it gives.
 ANSWERS = "answers"
 NOTHING_TO_DISAGREE_WITH = "one answer alone has nothing to disagree with"
-
-# Parts of CE: what it rests on, from the share of the prior to that of labelled answers of this kind.
-PRIOR_SHARE, OVERALL_SHARE, KIND_SHARE = "prior_share", "overall_share", "kind_share"
-# Part of PI that is a policy of the operator, and was not rated.
-IMPORTANCE_BY_POLICY = "importance_by_policy"
 
 
 class KindShareMeasure:

@@ -80,7 +80,8 @@ async def test_the_answer_is_compared_with_those_of_earlier_runs_of_the_same_que
     # Of four earlier answers "5" and the spelling "4." differ: the arbiter gives canonical forms, which are compared.
     assert found.parts["instability"] == 0.5
     # Two of three agree; the draft and both reasoned votes are of two sources, and one of their two pairs differs.
-    assert (found.correctness, found.conflict) == (0.7, pytest.approx(1 / 3))
+    assert found.correctness == 0.7
+    assert found.conflict == pytest.approx(1 / 3)
     assert (found.parts["source_disagreement"], found.parts["internal_inconsistency"]) == (0.5, 1.0)
 
 
