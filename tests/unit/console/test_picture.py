@@ -169,7 +169,12 @@ def test_the_state_measured_by_votes_stands_beside_the_state_before_and_unknown_
     decision = drawn(
         "panels/decision.html",
         picture=pictured(
-            [("routed", ROUTED | {"msv": before, "usage": {}, "policy_row": "", "config_version": "paper"})]
+            [
+                (
+                    "routed",
+                    ROUTED | {"msv": before, "usage": {"generations": 0}, "policy_row": "", "config_version": "paper"},
+                )
+            ]
         ),
     )
     assert "CE: share right of the prior; no label yet." in decision
