@@ -8,6 +8,7 @@ import pytest
 
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
+from kernel.learning.gains import LabelledPair
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
@@ -103,6 +104,9 @@ class FakeMaps:
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         self._demand()
+        return ()
+
+    async def labelled_pairs(self, system_two: Sequence[str]) -> Sequence[LabelledPair]:
         return ()
 
     async def in_force(self) -> Sequence[CalibrationMap]:
