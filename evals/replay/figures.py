@@ -117,7 +117,7 @@ def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
 
 def _row(row: object, numbers: Sequence[str]) -> Mapping[str, Any]:
     """Return a row with these of its estimates as numbers, beside their intervals."""
-    plain: Mapping[str, Any] = _plain(row)
+    plain: dict[str, Any] = _plain(row)
     return plain | {name: plain[name]["value"] for name in numbers} | {name + INTERVAL: plain[name] for name in numbers}
 
 

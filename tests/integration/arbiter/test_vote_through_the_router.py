@@ -13,7 +13,7 @@ from kernel.votes.probability import VoteEvidence, probability_model
 from services.router.store.calibration import PostgresCalibration
 from tests.support.apis import Api, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
-from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
+from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, RunningRouter, router_at, until
 
 QUESTION = "What is 2 + 2?"
@@ -179,6 +179,26 @@ async def test_one_of_two_servers_dies_and_the_other_decides(database_url: str, 
 
     assert (run["strategy"], run["deliberation"]["winner"]) == ("vote", "4")
     assert run["degraded_reasons"][0].startswith("SOURCE_LEFT_OUT: gone reasoned")
+
+
+@pytest.mark.parametrize("fault", [ErrorReply(503, "down"), Stall()], ids=["is down", "hangs"])
+async def test_without_the_server_of_the_draft_the_others_vote_and_the_client_gets_no_error(
+    database_url: str, tmp_path: Path, fault: ErrorReply | Stall
+) -> None:
+    with ScriptedLLM() as default, ScriptedLLM() as there:
+        there.answer = Voters("It is 5.", *["4"] * 4)
+        default.fault(*[fault] * 99)
+        agents = [AgentConfig(id="there", model="there")]
+        asked = {"vote": {"sources": [{"agent": "there"}]}, "envelope": {"timeout_ms": 12_000}, "fallback": False}
+        async with (
+            arbiter_at(default, agents, others={"there": there}, programs=False) as arbiter,
+            router_at(default, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+        ):
+            run = (await RestApi(router.rest, ROUTER).ask("Answer", **REQUEST, **asked))["run"]
+
+    assert (run["strategy"], run["outcome"], run["deliberation"]["winner"]) == ("vote", "ANSWERED", "4")
+    assert [vote["agent"] for vote in run["deliberation"]["votes"]] == ["there", "there"]
+    assert [reason[:23] for reason in run["degraded_reasons"]] == ["SOURCE_LEFT_OUT: draft:"]
 
 
 async def test_labels_make_the_probability_the_deployments_own(router: RunningRouter, scripted: ScriptedLLM) -> None:
