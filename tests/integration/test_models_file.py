@@ -80,9 +80,11 @@ async def test_a_model_is_asked_by_its_own_name_and_recorded_like_any_run(router
     by_alias = await router.ask("gpt-4o")
     async with httpx.AsyncClient(base_url=router.running.rest) as client:
         run = (await client.get(f"/v1/runs/{answer.metacog['run_id']}")).json()["run"]
+        runs = (await client.get("/v1/runs", params={"page_size": 2})).json()["runs"]
 
     assert [one.choices[0].message.content for one in (answer, by_alias)] == ["three", "three"]
     assert (run["strategy"], run["route"]["reason"], run["answer"]) == ("system1", "requested", "three")
+    assert (run["model"], {one["catalogue_name"] for one in runs}) == ("scripted", {"strong"})
 
 
 async def test_an_unknown_name_is_not_found_and_the_known_ones_are_listed(router: Started) -> None:
@@ -100,7 +102,11 @@ async def test_what_a_model_is_known_to_lack_is_rejected_with_the_line_that_says
         await router.ask("strong", tools=[tool])
 
 
-@pytest.mark.parametrize("fault", [ErrorReply(503, "loading"), Hangup()], ids=["rejects", "hangs up"])
+@pytest.mark.parametrize(
+    "fault",
+    [ErrorReply(503, "loading"), ErrorReply(401, "no"), ErrorReply(404, "there is no such model"), Hangup()],
+    ids=["rejects", "does not accept the key", "has another model", "hangs up"],
+)
 async def test_a_replica_that_fails_before_the_first_byte_is_replaced_by_the_other(
     router: Started,
     servers: Sequence[ScriptedLLM],
