@@ -224,6 +224,18 @@ def test_the_command_line_checks_the_file_and_asks_each_server(servers: Sequence
     assert offline == {"valid": True, "servers": [], "problems": []}
 
 
+def test_the_command_line_finds_what_a_model_can_do(servers: Sequence[ScriptedLLM], tmp_path: Path) -> None:
+    able, lacking = servers[0], servers[1]
+    lacking.fault(None, ErrorReply(400, "no tools"), ErrorReply(400, "no images"), ErrorReply(400, "no schema"))
+    bare = {**model("small", able), "endpoints": [{"url": able.url}]}  # as OpenAI's clients may write it
+    file = write_models(tmp_path / "models.yaml", bare, model("other", lacking))
+
+    found = {one["model"]: one["features"] for one in checked(file, "--features")["servers"]}
+
+    assert found["small"] == {"tools": True, "images": True, "schema": False, "logprobs": True}
+    assert found["other"] == {"tools": False, "images": False, "schema": False, "logprobs": True}
+
+
 def checked(file: Path, *options: str) -> Body:
     """What `metacog models check` finds."""
     done = CliRunner().invoke(app, ["models", "check", "--file", str(file), "--json", *options])

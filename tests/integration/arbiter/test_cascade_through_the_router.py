@@ -255,6 +255,17 @@ async def test_a_request_names_who_votes_and_who_answers_then(api: Api, models: 
     assert (run["answer"], run["escalation"]["model"], models.calls) == ("It is 4.", "scripted", (1, 1, 1))
 
 
+async def test_a_request_may_ask_for_one_vote_alone(api: Api, models: Models) -> None:
+    models.say("4", "5", "6")
+
+    run = (await api.ask("Answer", **REQUEST, vote={"sources": [{"model": "other"}], "most": 1}))["run"]
+    by_price = (await api.ask("Answer", **REQUEST, vote={"most": 1}))["run"]
+
+    assert [len(votes_of(one)) for one in (run, by_price)] == [1, 1]
+    assert [one["strategy"] for one in (run, by_price)] == ["cascade", "cascade"]
+    assert models.calls == (1, 1, 0)
+
+
 async def test_a_model_is_one_and_the_same_under_each_of_its_names(routers: Routers, models: Models) -> None:
     models.say("4", "5", "6")
     router = await routers.start(names={"flagship": "strong", "little": "other"})
