@@ -94,7 +94,8 @@ class VotePlan:
 
         Example:
             >>> row = VotePlan(agree=2, most=3)
-            >>> [(plan.agree, plan.most) for plan in (VotePlan(most=1).completed(row), VotePlan(agree=4).completed(row))]
+            >>> plans = [stated.completed(row) for stated in (VotePlan(most=1), VotePlan(agree=4))]
+            >>> [(plan.agree, plan.most) for plan in plans]
             [(1, 1), (4, 4)]
         """
         most = self.most if self.sources else self.most or other.most

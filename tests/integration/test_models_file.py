@@ -232,7 +232,7 @@ def test_the_command_line_finds_what_a_model_can_do(servers: Sequence[ScriptedLL
 
     found = {one["model"]: one["features"] for one in checked(file, "--features")["servers"]}
 
-    assert found["small"] == {"tools": True, "images": True, "schema": False, "logprobs": True}
+    assert found["small"] == {"tools": False, "images": True, "schema": False, "logprobs": True}
     assert found["other"] == {"tools": False, "images": False, "schema": False, "logprobs": True}
 
 

@@ -223,7 +223,8 @@ async def router_at(
 ) -> AsyncIterator[RunningRouter]:
     """Serve a router on `llm` by both APIs; `others` are the addresses of the other services, away if left out.
 
-    `models` are further models by name, and `names` further names of models; `routing` says how the system is chosen; `more` are further settings.
+    `models` are further models by name, and `names` further names of models; `routing` says how the system is chosen;
+    `more` are further settings.
 
     Without an encoder it compares conversations with nothing.
     """

@@ -163,7 +163,7 @@ class VotePlans:
                 raise MalformedRequest(f"{field}: {error.message}", field=field) from error
 
     def catalogue_name(self, name: str) -> str:
-        """Return the name in the catalogue of the model `name`; empty where there is no catalogue, or it is unlisted."""
+        """Return the name in the catalogue of the model `name`; empty where no catalogue lists it."""
         catalogue = self._models.current().catalogue
         found = catalogue.named(name) if catalogue.names_closed else None
         return found.name if found is not None else ""
@@ -187,15 +187,10 @@ class VotePlans:
         """
         for name in plan.models:
             self._models.named(name)
-        stated = options.sources or [None] * len(plan.sources)
+        competences = [one.competence for one in options.sources] or [None] * len(plan.sources)
         sources = [
-            VoteOptionsSource(
-                agent=one.agent,
-                model=one.model,
-                mode=one.mode,
-                competence=None if given is None else given.competence,
-            )
-            for one, given in zip(plan.sources, stated, strict=True)
+            VoteOptionsSource(agent=one.agent, model=one.model, mode=one.mode, competence=competence)
+            for one, competence in zip(plan.sources, competences, strict=True)
         ]
         return replace(options, sources=sources, agree=plan.agree, most=plan.most, escalate=plan.escalate)
 
