@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
@@ -74,6 +75,7 @@ async def test_every_vote_is_an_event_of_the_run(api: Api, scripted: ScriptedLLM
 
     cast = [data for name, data in events if name == "vote_cast"]
     assert [(vote["mode"], vote["answer"]) for vote in cast] == [("DRAFT", "4"), ("REASONED", "5"), ("REASONED", "4")]
+    assert all(vote["completion_tokens"] > 0 for vote in cast)  # of the draft too, which the router wrote
     assert [name for name, _ in events][-2:] == ["answer_token", "run_finished"]
 
 
@@ -142,6 +144,8 @@ async def test_the_stock_client_needs_the_models_name_alone(router: RunningRoute
         whole = await client.chat.completions.create(
             model="metacog/vote", messages=[{"role": "user", "content": QUESTION}]
         )
+        metadata: Body = whole.model_extra["metacog"]  # type: ignore[index]
+        recorded = await client.get(f"/runs/{metadata['run_id']}", cast_to=httpx.Response)
         scripted.answer = Voters("It is 4.", "5", "5")
         stream = await client.chat.completions.create(
             model="metacog/vote", messages=[{"role": "user", "content": QUESTION}], stream=True
@@ -149,9 +153,9 @@ async def test_the_stock_client_needs_the_models_name_alone(router: RunningRoute
         text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
 
     assert "metacog/vote" in models
-    metadata: Body = whole.model_extra["metacog"]  # type: ignore[index]
     assert whole.choices[0].message.content == "It is 4."
     assert (metadata["strategy"], metadata["confidence_state"], metadata["confidence_labels"]) == ("vote", "PRIOR", 0)
+    assert recorded.json()["run"]["deliberation"]["votes"][0]["completion_tokens"] > 0
     assert text == sample_text("5")
 
 
