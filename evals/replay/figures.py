@@ -24,7 +24,7 @@ RESAMPLES = 1_000
 # Lists that have their place in the file, and whose rules are not built.
 CALIBRATION, STOPPED = "calibration", "calibration_of_stopped_votes"
 NOT_BUILT = ("gain_by_kind",)
-# Fields that are a number in the file, with the interval in a field of its own.
+# Estimates that the file has as a number, by list; their intervals are in a separate field.
 NUMBERS: Mapping[str, Sequence[str]] = {
     "stopping": ("accuracy",),
     "panel": ("accuracy", "calls_share"),
@@ -106,7 +106,7 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
 def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
     """Return the figures as JSON takes them: every estimate as {value, low, high}.
 
-    The estimates of `NUMBERS` are numbers, and their intervals stand in a field of their own, as `accuracy_interval`.
+    An estimate named in `NUMBERS` is a number there, and its interval is in a separate field, e.g. `accuracy_interval`.
     `calibration` has the fixed panels, one row for each set, method and number of labels; the panels that stop when two
     agree are a list of their own.
     """

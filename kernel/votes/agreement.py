@@ -49,7 +49,8 @@ class VoteAgreement:
 
     Attributes:
         first: Agreement when enough votes agreed, or no answer could reach as many any more.
-        first_stands: Whether the answer that led then is the winner at the end.
+        first_stands: Whether the answer that led then is the winner at the end; after a tie that went on it does not count
+            as that, since the tie may have gone to another answer.
         last: Agreement at the end.
         went_on: Whether more votes came after the first stop.
     """
@@ -102,11 +103,10 @@ def vote_agreement(groups: Sequence[Sequence[int]], votes: int, *, agree: int, m
     largest = max(sizes)
     if not largest:
         return None
-    leader = sizes.index(largest)
     valid = sum(len(group) for group in groups)
     return VoteAgreement(
         first=AgreementLevel(agreeing=largest, against=sum(sizes) - largest),
-        first_stands=leader == 0,
+        first_stands=sizes[0] == largest and (stop == votes or sizes.count(largest) == 1),
         last=AgreementLevel(agreeing=len(groups[0]), against=valid - len(groups[0])),
         went_on=stop < votes,
     )

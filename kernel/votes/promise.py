@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from itertools import count
 from math import ceil, log
 
 from scipy.special import betaincinv
 
 from kernel.errors import MalformedRequest
-from kernel.thresholds import DECIMALS
+from kernel.thresholds import DECIMALS, exceeds
 from kernel.values import value
 from kernel.votes.agreement import AgreementLevel, VoteAgreement
 
@@ -26,8 +27,8 @@ ERROR_PROBABILITY = 0.05
 # Newest labels that count [count], and labels from which a kind of question has a list of its own [count].
 MOST_LABELS = 5_000
 KIND_LABELS = 100
-# Smallest and largest error that can be promised [0..1]: with none allowed no number of labels suffices.
-LEAST_ERROR, MOST_ERROR = 0.001, 0.5
+# Smallest and largest error that can be promised [0..1]: a smaller one needs more labels without an error than count.
+LEAST_ERROR, MOST_ERROR = 0.002, 0.5
 
 
 def check_error_at_most(error_at_most: float) -> None:
@@ -76,6 +77,11 @@ class LabelLook:
     labels: int
     error_probability: float
 
+    @property
+    def counted(self) -> int:
+        """Return how many of these labels count, the newest [count]."""
+        return min(self.labels, MOST_LABELS)
+
 
 def look_numbered(number: int) -> LabelLook:
     """Return the look of this number.
@@ -113,23 +119,27 @@ def labels_without_error(error_at_most: float, error_probability: float) -> int:
     return ceil(round(log(error_probability) / log(1 - error_at_most), DECIMALS))
 
 
-def first_useful_look(error_at_most: float, after: int = 0) -> LabelLook:
-    """Return the first look after so many labels at which a level without an error is proved.
+def first_useful_look(error_at_most: float, after: int = 0) -> LabelLook | None:
+    """Return the first look after so many labels at which a level without an error is proved; None without one.
+
+    Each look needs more labels without an error than the one before, and only the newest `MOST_LABELS` count.
 
     Args:
         error_at_most: The promised error [0..1].
         after: Labels that there are [count].
 
     Example:
-        >>> first_useful_look(0.05).labels, first_useful_look(0.1).labels, first_useful_look(0.05, after=100).labels
-        (100, 50, 200)
+        >>> first_useful_look(0.05), first_useful_look(0.002, after=30_000)
+        (LabelLook(number=2, labels=100, error_probability=0.0125), None)
     """
-    number = 1
-    while True:
+    for number in count(1):
         look = look_numbered(number)
-        if look.labels > after and look.labels >= labels_without_error(error_at_most, look.error_probability):
+        needed = labels_without_error(error_at_most, look.error_probability)
+        if needed > MOST_LABELS:
+            return None
+        if look.labels > after and look.counted >= needed:
             return look
-        number += 1
+    raise AssertionError("the number of looks has no end")
 
 
 @lru_cache(maxsize=16_384)
@@ -205,8 +215,8 @@ class ProvedLevels:
         return last is not None and level.is_as_strict_as(last)
 
     @property
-    def next_look(self) -> LabelLook:
-        """Return the next look at which a level may be proved that is not yet."""
+    def next_look(self) -> LabelLook | None:
+        """Return the next look at which a level may be proved that is not yet; None where no more labels could."""
         return first_useful_look(self.error_at_most, after=self.labels)
 
 
@@ -241,8 +251,8 @@ def proved_levels(counts: Sequence[LevelCount], error_at_most: float, labels: in
     look = last_look(known)
     if look is None:
         return ProvedLevels(error_at_most=error_at_most, labels=known)
-    if counted != min(look.labels, MOST_LABELS):
-        raise ValueError(f"look {look.number} needs {min(look.labels, MOST_LABELS)} labels, not {counted}")
+    if counted != look.counted:
+        raise ValueError(f"look {look.number} needs {look.counted} labels, not {counted}")
     return _tested(counts, error_at_most, look, known)
 
 
@@ -254,7 +264,7 @@ def _tested(counts: Sequence[LevelCount], error_at_most: float, look: LabelLook,
         number, errors = number + one.labels, errors + one.errors
         bound = error_bound(errors, number, look.error_probability)
         is_tested = number >= labels_without_error(error_at_most, look.error_probability)
-        holds = holds and (not is_tested or bound <= error_at_most)
+        holds = holds and not (is_tested and exceeds(bound, error_at_most))
         tests.append(
             LevelTest(
                 level=one.level,
@@ -373,7 +383,7 @@ def promise_levels(labels: Sequence[PromiseLabel], error_at_most: float, kind: s
 def _proved(answers: Sequence[tuple[AgreementLevel, bool]], error_at_most: float) -> ProvedLevels:
     """Return the levels that answers prove, which come the oldest first; those after the last look are left out."""
     look = last_look(len(answers))
-    seen = answers[max(0, look.labels - MOST_LABELS) : look.labels] if look else ()
+    seen = answers[look.labels - look.counted : look.labels] if look else ()
     return proved_levels(level_counts(seen), error_at_most, len(answers))
 
 
@@ -393,7 +403,7 @@ def level_counts(answers: Iterable[tuple[AgreementLevel, bool]]) -> Sequence[Lev
 
 def kept_share(levels: ProvedLevels) -> float | None:
     """Return the share of the labelled answers of the last look that would be given [0..1]; None without a look."""
-    return None if levels.look is None else levels.kept / min(levels.look.labels, MOST_LABELS)
+    return None if levels.look is None else levels.kept / levels.look.counted
 
 
 def projected_share(counts: Sequence[LevelCount], error_at_most: float, look: LabelLook) -> float | None:

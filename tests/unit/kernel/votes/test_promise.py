@@ -7,6 +7,7 @@ import pytest
 from kernel.errors import MalformedRequest
 from kernel.votes.agreement import AgreementLevel, VoteAgreement, first_stop, vote_agreement
 from kernel.votes.promise import (
+    LEAST_ERROR,
     LabelLook,
     LevelCount,
     PromiseLabel,
@@ -70,8 +71,28 @@ def test_labels_without_an_error_follow_the_formula() -> None:
 
 def test_the_first_useful_look_is_the_first_that_no_error_could_pass() -> None:
     assert first_useful_look(0.05) == LabelLook(number=2, labels=100, error_probability=0.0125)
-    assert first_useful_look(0.2).labels == 50
-    assert first_useful_look(0.01).labels == 800  # 597 labels at look 4 (400), 667 at look 5 (800)
+    assert first_useful_look(0.2) == look_numbered(1)
+    assert first_useful_look(0.01) == look_numbered(5)  # 574 labels are needed at look 4 (400), 643 at look 5 (800)
+
+
+def test_no_further_look_is_named_where_more_labels_would_be_needed_than_count() -> None:
+    # at look 10 log(.05/2^10)/log(.998) = 4,958.6 labels; at look 11 5,304.9, and 5,000 count
+    assert first_useful_look(0.002, after=12_800) == look_numbered(10)
+    assert first_useful_look(0.002, after=25_600) is None
+
+
+def test_the_smallest_error_that_can_be_promised_can_be_proved() -> None:
+    look = first_useful_look(LEAST_ERROR)
+
+    assert look is not None
+    assert proved_levels([counted(SURE, look.counted, 0)], LEAST_ERROR, look.labels).includes(SURE)
+
+
+def test_of_many_labels_the_newest_five_thousand_up_to_the_look_count() -> None:
+    old, new = [labelled(agreed(SURE), right=False)] * 1_400, [labelled(agreed(SURE))] * 5_000
+    found = promise_levels([*old, *new], 0.05).first
+
+    assert (found.labels, found.tests[0].labels, found.tests[0].errors) == (6_400, 5_000, 0)
 
 
 def test_levels_are_proved_from_the_strictest_on() -> None:
@@ -105,7 +126,7 @@ def test_a_level_that_no_result_could_prove_is_passed_over() -> None:
 def test_below_the_first_look_nothing_is_proved() -> None:
     found = proved_levels([counted(SURE, 49, 0)], 0.5)
 
-    assert (found.look, found.last, kept_share(found), found.next_look.labels) == (None, None, None, 50)
+    assert (found.look, found.last, kept_share(found), found.next_look) == (None, None, None, look_numbered(1))
 
 
 def test_labels_other_than_those_of_the_look_are_no_test() -> None:
@@ -113,7 +134,7 @@ def test_labels_other_than_those_of_the_look_are_no_test() -> None:
         proved_levels([counted(SURE, 60, 0)], 0.5)
 
 
-@pytest.mark.parametrize("error", [0.0, 0.0009, 0.51, 1.0, float("nan"), -0.1])
+@pytest.mark.parametrize("error", [0.0, 0.0019, 0.51, 1.0, float("nan"), -0.1])
 def test_an_error_that_cannot_be_promised_is_rejected_by_name(error: float) -> None:
     with pytest.raises(MalformedRequest, match="error_at_most"):
         proved_levels([], error)
@@ -172,7 +193,7 @@ def test_labels_after_the_last_look_wait_for_the_next_one() -> None:
     found = promise_levels([labelled(agreed(SURE))] * 100 + [labelled(agreed(SURE), right=False)] * 99, 0.05)
 
     assert (found.first.labels, found.first.look and found.first.look.labels, found.first.kept) == (199, 100, 100)
-    assert found.first.next_look.labels == 200
+    assert found.first.next_look == look_numbered(3)
 
 
 def test_more_labels_of_the_same_shares_prove_more() -> None:
@@ -202,3 +223,22 @@ def test_asking_stops_first_where_enough_agree_or_no_longer_can(
 
 def test_a_vote_without_a_valid_answer_has_no_agreement() -> None:
     assert vote_agreement([], 3, agree=2, most=5) is None
+
+
+def test_a_tie_that_goes_on_lets_no_answer_stand() -> None:
+    """After two votes three can no longer agree within three; which of the two would have been given is not known."""
+    found = vote_agreement([[1, 2], [0]], 3, agree=3, most=3)
+
+    assert found == VoteAgreement(
+        first=AgreementLevel(agreeing=1, against=1),
+        first_stands=False,
+        last=AgreementLevel(agreeing=2, against=1),
+        went_on=True,
+    )
+
+
+def test_a_tie_at_the_end_is_won_by_the_winner() -> None:
+    found = vote_agreement([[0], [1]], 2, agree=2, most=2)
+
+    assert found is not None
+    assert (found.first_stands, found.went_on) == (True, False)
