@@ -49,8 +49,7 @@ class VoteAgreement:
 
     Attributes:
         first: Agreement when enough votes agreed, or no answer could reach as many any more.
-        first_stands: Whether the answer that led then is the winner at the end; after a tie that went on it does not count
-            as that, since the tie may have gone to another answer.
+        first_stands: Whether the answer that led then is the winner at the end; no answer surely led in a tie that went on.
         last: Agreement at the end.
         went_on: Whether more votes came after the first stop.
     """
