@@ -49,7 +49,7 @@ class VoteAgreement:
 
     Attributes:
         first: Agreement when enough votes agreed, or no answer could reach as many any more.
-        first_stands: Whether the answer that led then is the winner at the end; no answer surely led in a tie that went on.
+        first_stands: Whether the answer that led then is the winner at the end; false after a tie that went on.
         last: Agreement at the end.
         went_on: Whether more votes came after the first stop.
     """
