@@ -80,6 +80,7 @@ _WORDS: Mapping[str, Callable[[Data], str]] = {
     "model": lambda run: run["model"] or formatting.UNKNOWN,
     "configuration": lambda run: run["config_version"] or formatting.UNKNOWN,
     "source of the confidence": lambda run: formatting.source(run["confidence_source"]),
+    "what the confidence is": lambda run: formatting.confidence_state(run) or formatting.UNKNOWN,
     "degraded": lambda run: "; ".join(run["degraded_reasons"]) or "no",
     "label": _feedback,
 }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from inference.features import Features
     from inference.http.breaker import Breaker, BreakerPermit
     from inference.http.event_parser import EventParser, EventTooLong, ServerSentEvent, parse_event
-    from inference.json_fields import NO_FIELDS, object_of, objects_of, parse_object, text_of
+    from inference.json_fields import NO_FIELDS, count_of, object_of, objects_of, parse_object, text_of
     from inference.models import (
         BackendModelClient,
         BackendModelClients,
@@ -87,7 +87,7 @@ _NAMES = {
     "http.breaker": ("Breaker", "BreakerPermit"),
     "http.event_parser": ("EventParser", "EventTooLong", "ServerSentEvent", "parse_event"),
     "features": ("Features",),
-    "json_fields": ("NO_FIELDS", "object_of", "objects_of", "parse_object", "text_of"),
+    "json_fields": ("NO_FIELDS", "count_of", "object_of", "objects_of", "parse_object", "text_of"),
     "models": (
         "BackendModelClient",
         "BackendModelClients",
@@ -175,6 +175,7 @@ __all__ = [
     "backend_config",
     "build_backend",
     "checked_body",
+    "count_of",
     "max_prompt_tokens",
     "object_of",
     "objects_of",

@@ -7,7 +7,7 @@ from cli.answers import drawing, drawing_answers
 from cli.answers.deliberations import heading, show_deliberation, show_escalation
 from cli.terminal.client import Body, Events, Unreachable
 from cli.terminal.output import HOT, ProgressLine, snippet, stderr, stdout, text, write
-from kernel.votes.states import marked_confidence
+from kernel.votes.states import marked_confidence, state_in_short
 
 STEPS = {"run_started": "assessing the question", "routed": "waiting for the first token"}
 
@@ -201,7 +201,8 @@ def summary(run: Body) -> str:
     """Summarize a run in one line."""
     route = run["route"] or {}
     shown = marked_confidence(run["confidence"], run.get("confidence_state"))
-    confidence = f"{shown} ({run['confidence_source']})" if run["confidence"] is not None else shown
+    state = state_in_short(run.get("confidence_state"), run.get("confidence_labels", 0))
+    confidence = f"{shown} ({run['confidence_source']}, {state})" if run["confidence"] is not None else shown
     parts = [
         (route.get("system") or "").replace("_", " "),
         run["strategy"],

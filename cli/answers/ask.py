@@ -42,6 +42,10 @@ State = Annotated[
 ]
 
 
+# Begins a source of votes that is an agent.
+AGENT = "agent:"
+
+
 def ask(  # noqa: PLR0913 - each is an option of the command
     text: Question = "",
     explain: Annotated[
@@ -61,7 +65,13 @@ def ask(  # noqa: PLR0913 - each is an option of the command
     ] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option("--source", help="With votes: a model that votes; repeat it for several, asked in this order."),
+        typer.Option(
+            "--source",
+            help="With votes: who votes, as MODEL, agent:ID, or either with ,program; repeat it, in their order.",
+        ),
+    ] = None,
+    ahead: Annotated[
+        int | None, typer.Option("--ahead", min=1, help="With votes: votes asked for at once; default: 1.")
     ] = None,
     escalate: Annotated[
         str, typer.Option("--escalate", help="With votes: the model that answers where too few of them agree.")
@@ -91,7 +101,7 @@ def ask(  # noqa: PLR0913 - each is an option of the command
         assessor=assessor,
         msv=state(msv),
         answer_type=answer_type.upper(),
-        vote=given(agree=agree, most=most, sources=[{"model": name} for name in source or ()], escalate=escalate),
+        vote=given(agree=agree, most=most, sources=list(map(_source, source or ())), ahead=ahead, escalate=escalate),
         model=model,
         max_tokens=max_tokens,
         envelope=limits,
@@ -141,6 +151,13 @@ def route(  # noqa: PLR0913 - each is an option of the command
         print_json(decided)
     else:
         stdout.print(decision(decided))
+
+
+def _source(text: str) -> dict[str, Any]:
+    """Return a source of votes as the API takes it."""
+    named, _, mode = text.partition(",")
+    agent = named.removeprefix(AGENT)
+    return given(**({"agent": agent} if named.startswith(AGENT) else {"model": named}), mode=mode.strip().upper())
 
 
 def _question(text: str, messages: Path | None) -> dict[str, Any]:

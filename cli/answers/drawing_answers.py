@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 
 from cli.answers.drawing import resources
 from cli.terminal.output import UNKNOWN, bar, facts, number, snippet, table, text
+from kernel.votes.states import ProbabilityState, marked_confidence, state_in_words
 
 Body = Mapping[str, Any]
 
@@ -65,13 +66,21 @@ def measures(found: Body) -> RenderableType:
     return Group(table(["measure", "", ""], rows), facts(flags))
 
 
+def _stated(
+    confidence: float | None, source: str | None, state: ProbabilityState = ProbabilityState.UNCALIBRATED
+) -> str:
+    """Describe a confidence that a service states itself: only that of a panel is a probability, by the prior."""
+    if confidence is None:
+        return UNKNOWN
+    return f"{marked_confidence(confidence, state)} from {(source or UNKNOWN).lower()}; {state_in_words(state, 0)}"
+
+
 def _arbitrated(done: Body) -> RenderableType:
-    confidence = number(done["confidence"], 2, UNKNOWN)
     saved = f"{done['saved_generations']} of {done['planned_generations']} generations saved"
     return facts(
         {
             "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no sample holds a valid answer",
-            "confidence": f"{confidence} from {(done['answer_source'] or UNKNOWN).lower()}",
+            "confidence": _stated(done["confidence"], done["answer_source"]),
             "mode": f"{done['mode'].lower()}, {done['variant'].lower()}; {saved}",
             "stopped": (done["stopping_reason"] or "").lower().replace("_", " "),
             **resources(done),
@@ -189,7 +198,7 @@ def panel_ending(done: Body) -> str:
 
 
 def _task_ending(done: Body) -> RenderableType:
-    confidence = number(done["confidence"], 3, UNKNOWN)
+    state = ProbabilityState.PRIOR if done.get("panel_stop") else ProbabilityState.UNCALIBRATED
     return facts(
         {
             "task": done["task_id"],
@@ -197,7 +206,7 @@ def _task_ending(done: Body) -> RenderableType:
             "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
             "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no agent gave a valid answer",
             "panel": panel_ending(done),
-            "confidence": f"{confidence} from {(done['confidence_source'] or UNKNOWN).lower()}",
+            "confidence": _stated(done["confidence"], done["confidence_source"], state),
             "label": label(done["label"]) if done["label"] else "",
             "learned": "; ".join(map(_learned, done["profile_updates"])),
             **resources(done),

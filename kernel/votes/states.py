@@ -32,6 +32,18 @@ def state_in_words(state: str | None, labels: int) -> str:
     return ""
 
 
+def state_in_short(state: str | None, labels: int) -> str:
+    """Return what a confidence is in one or two words, for a line; no state says no probability.
+
+    Example:
+        >>> state_in_short(None, 0), state_in_short("PRIOR", 0), state_in_short("FITTED", 40)
+        ('uncalibrated', 'prior', 'fitted on 40 labels')
+    """
+    if state == ProbabilityState.FITTED:
+        return f"fitted on {labels} {'label' if labels == 1 else 'labels'}"
+    return (state or ProbabilityState.UNCALIBRATED).lower()
+
+
 def marked_confidence(confidence: float | None, state: str | None) -> str:
     """Return a confidence in two digits, with `~` before one that is not a probability; `unknown` for None.
 

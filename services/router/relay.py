@@ -16,7 +16,7 @@ from chassis.serving.peer import NOT_SENT, REPLIES, Peer
 from chassis.serving.wire import event, from_plain, plain, to_proto
 from inference import Spend
 from kernel.answers import listed_options
-from kernel.envelope import Envelope, Usage
+from kernel.envelope import LARGEST_LIMIT, Envelope, Usage
 from kernel.errors import Code, MetacogError
 from kernel.ledger import Reservation
 from kernel.outcomes import Outcome
@@ -29,6 +29,7 @@ from services.router.service.answering.stop_texts import until_stop
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.assessment.cost_reserve import fallback_cost
+from services.router.service.assessment.subject import DraftAnswer
 
 # What is reserved for a fallback to System 1: one sample, this many tokens, this share of the time.
 RESERVED_GENERATIONS = 1
@@ -337,7 +338,7 @@ def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[
         {
             "messages": task.messages,
             "answer_type": answer_type,
-            "draft": {"text": draft.text, "model": draft.model} if draft is not None else None,
+            "draft": None if draft is None else _draft(draft),
             "ask_draft": draft is None and vote.has_draft,
             "sources": vote.sources(has_draft=draft is not None),
             "keep_order": vote.keep_order,
@@ -354,6 +355,10 @@ def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[
         },
         vote_pb2.VoteRequest,
     )
+
+
+def _draft(draft: DraftAnswer) -> Mapping[str, Any]:
+    return {"text": draft.text, "model": draft.model, "completion_tokens": min(draft.tokens, LARGEST_LIMIT)}
 
 
 def _source(recorded: VoteSource) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ import yaml
 
 from chassis.errors import Unauthenticated
 from configuration.keys import TEACH, read_keys
+from services.arbiter.compose import PROGRAM_MEMORY_BYTES, PROGRAMS_AT_ONCE
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -22,6 +23,8 @@ COMPOSE = str(Path(compose.__file__).with_name("docker-compose"))
 PROFILES = ("gpu", "cpu", "vllm-cpu", "encoder", "observability")
 OURS = ("router", "assigner", "arbiter", "delegation", "console", "migrate", "llm-cpu", "vllm-cpu", "encoder")
 DOCKERFILES = [ROOT / "Dockerfile", *sorted((ROOT / "docker").rglob("Dockerfile")), ROOT / "docker/vllm-cpu.Dockerfile"]
+# Memory of the arbiter without programs, as measured [bytes].
+ARBITER_BYTES = 180 * 1024**2
 # What docker-compose 1.29.2 refuses, or takes for something else.
 UNKNOWN_TO_1_29 = re.compile(
     r"^name:|^include:|^version:|!reset|!override|count: .?\$|(?<!\$)\$\{\w+:\+|\$\{\w+:-[^}]*\$\{|"
@@ -95,6 +98,13 @@ def test_our_containers_are_checked_by_their_readiness_and_given_time_to_stop(se
     grace = services["router"]["environment"]["METACOG_ROUTER_GRACE_S"]
     assert services["router"]["stop_grace_period"] == "1m15s"
     assert float(grace) < 75
+
+
+def test_the_arbiters_container_has_memory_for_the_programs_that_models_write(services: dict[str, Any]) -> None:
+    programs = PROGRAMS_AT_ONCE * PROGRAM_MEMORY_BYTES
+    beside_them = 2 * ARBITER_BYTES  # its calculators, and what its /tmp holds
+
+    assert int(services["arbiter"]["mem_limit"]) >= programs + beside_them
 
 
 def test_secrets_reach_containers_as_files_only(services: dict[str, Any]) -> None:

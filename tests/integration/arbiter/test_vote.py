@@ -1,5 +1,6 @@
 """Votes over scripted models whose answers are known, by REST and by gRPC."""
 
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
@@ -228,6 +229,63 @@ async def test_a_source_that_fails_is_left_out_and_the_others_go_on(fault: Hangu
     assert (end["outcome"], end["winner"], end["asked"]) == ("DECIDED", "4", 3)
     assert end["left_out"][0].startswith("gone reasoned: BACKEND_")
     assert end["degraded_reasons"][0].startswith("SOURCE_LEFT_OUT: gone reasoned: BACKEND_")
+
+
+async def test_a_source_that_hangs_is_named_and_does_not_take_the_time_of_the_others() -> None:
+    with ScriptedLLM() as frozen, ScriptedLLM() as there:
+        frozen.fault(*[Stall()] * 9)
+        there.answer = Spoken(answers("4", "4"))
+        models = {"frozen": frozen, "there": there}
+        async with arbiter_at(there, agents_on(models), others=models, programs=False) as running:
+            end = await RpcApi(running.grpc, ARBITER).ask(
+                "Vote",
+                question=QUESTION,
+                sources=[{"agent": "frozen"}, {"agent": "there"}],
+                envelope={"timeout_ms": 12_000},
+            )
+
+    assert (end["outcome"], end["winner"], end["asked"], len(end["votes"])) == ("DECIDED", "4", 3, 2)
+    assert end["left_out"] == ["frozen reasoned: no answer within its share of the time"]
+    assert end["degraded_reasons"] == [f"SOURCE_LEFT_OUT: {end['left_out'][0]}"]
+    assert not end["budget_exhausted"]
+    assert len(frozen.bodies) == 1  # it is not asked again
+
+
+async def test_a_vote_that_comes_late_counts_and_its_source_is_not_left_out() -> None:
+    with ScriptedLLM() as slow, ScriptedLLM() as there:
+        asked = threading.Event()
+
+        def after_the_other(_: Body) -> Sequence[str]:
+            assert asked.wait(30)
+            return answers("4")
+
+        def there_answers(_: Body) -> Sequence[str]:
+            asked.set()
+            return answers("5") if len(there.bodies) == 1 else answers("4")
+
+        slow.answer, there.answer = after_the_other, there_answers
+        models = {"slow": slow, "there": there}
+        async with arbiter_at(there, agents_on(models), others=models, programs=False) as running:
+            sources = [{"agent": "slow"}, {"agent": "there"}]
+            end = await RpcApi(running.grpc, ARBITER).ask(
+                "Vote", question=QUESTION, sources=sources, envelope={"timeout_ms": 12_000}
+            )
+
+    assert (end["outcome"], end["winner"], end["left_out"], end["degraded"]) == ("DECIDED", "4", [], False)
+    assert "slow" in [vote["agent"] for vote in end["votes"]]
+
+
+async def test_an_abstention_where_a_source_was_left_out_has_a_reason_of_its_own() -> None:
+    with ScriptedLLM() as gone, ScriptedLLM() as there:
+        gone.fault(*[ErrorReply(503, "down")] * 9)
+        there.answer = Spoken(answers(None, None, None, None))
+        models = {"gone": gone, "there": there}
+        async with arbiter_at(there, agents_on(models), others=models, programs=False) as running:
+            sources = [{"agent": "gone"}, {"agent": "there"}]
+            end = await RpcApi(running.grpc, ARBITER).ask("Vote", question=QUESTION, sources=sources)
+
+    assert end["outcome"] == "ABSTAINED"
+    assert [reason.split(":")[0] for reason in end["degraded_reasons"]] == ["SOURCE_LEFT_OUT", "NO_VALID_ANSWER"]
 
 
 async def test_the_error_of_the_only_source_is_the_error_of_the_vote(api: Api, scripted: ScriptedLLM) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
@@ -13,7 +14,7 @@ from kernel.votes.probability import VoteEvidence, probability_model
 from services.router.store.calibration import PostgresCalibration
 from tests.support.apis import Api, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
-from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
+from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, RunningRouter, router_at, until
 
 QUESTION = "What is 2 + 2?"
@@ -74,6 +75,7 @@ async def test_every_vote_is_an_event_of_the_run(api: Api, scripted: ScriptedLLM
 
     cast = [data for name, data in events if name == "vote_cast"]
     assert [(vote["mode"], vote["answer"]) for vote in cast] == [("DRAFT", "4"), ("REASONED", "5"), ("REASONED", "4")]
+    assert all(vote["completion_tokens"] > 0 for vote in cast)  # of the draft too, which the router wrote
     assert [name for name, _ in events][-2:] == ["answer_token", "run_finished"]
 
 
@@ -142,6 +144,8 @@ async def test_the_stock_client_needs_the_models_name_alone(router: RunningRoute
         whole = await client.chat.completions.create(
             model="metacog/vote", messages=[{"role": "user", "content": QUESTION}]
         )
+        metadata: Body = whole.model_extra["metacog"]  # type: ignore[index]
+        recorded = await client.get(f"/runs/{metadata['run_id']}", cast_to=httpx.Response)
         scripted.answer = Voters("It is 4.", "5", "5")
         stream = await client.chat.completions.create(
             model="metacog/vote", messages=[{"role": "user", "content": QUESTION}], stream=True
@@ -149,9 +153,9 @@ async def test_the_stock_client_needs_the_models_name_alone(router: RunningRoute
         text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
 
     assert "metacog/vote" in models
-    metadata: Body = whole.model_extra["metacog"]  # type: ignore[index]
     assert whole.choices[0].message.content == "It is 4."
     assert (metadata["strategy"], metadata["confidence_state"], metadata["confidence_labels"]) == ("vote", "PRIOR", 0)
+    assert recorded.json()["run"]["deliberation"]["votes"][0]["completion_tokens"] > 0
     assert text == sample_text("5")
 
 
@@ -179,6 +183,26 @@ async def test_one_of_two_servers_dies_and_the_other_decides(database_url: str, 
 
     assert (run["strategy"], run["deliberation"]["winner"]) == ("vote", "4")
     assert run["degraded_reasons"][0].startswith("SOURCE_LEFT_OUT: gone reasoned")
+
+
+@pytest.mark.parametrize("fault", [ErrorReply(503, "down"), Stall()], ids=["is down", "hangs"])
+async def test_without_the_server_of_the_draft_the_others_vote_and_the_client_gets_no_error(
+    database_url: str, tmp_path: Path, fault: ErrorReply | Stall
+) -> None:
+    with ScriptedLLM() as default, ScriptedLLM() as there:
+        there.answer = Voters("It is 5.", *["4"] * 4)
+        default.fault(*[fault] * 99)
+        agents = [AgentConfig(id="there", model="there")]
+        asked = {"vote": {"sources": [{"agent": "there"}]}, "envelope": {"timeout_ms": 12_000}, "fallback": False}
+        async with (
+            arbiter_at(default, agents, others={"there": there}, programs=False) as arbiter,
+            router_at(default, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+        ):
+            run = (await RestApi(router.rest, ROUTER).ask("Answer", **REQUEST, **asked))["run"]
+
+    assert (run["strategy"], run["outcome"], run["deliberation"]["winner"]) == ("vote", "ANSWERED", "4")
+    assert [vote["agent"] for vote in run["deliberation"]["votes"]] == ["there", "there"]
+    assert [reason[:23] for reason in run["degraded_reasons"]] == ["SOURCE_LEFT_OUT: draft:"]
 
 
 async def test_labels_make_the_probability_the_deployments_own(router: RunningRouter, scripted: ScriptedLLM) -> None:

@@ -75,7 +75,7 @@ def test_only_the_answer_goes_to_standard_output(capsys: pytest.CaptureFixture[s
     )
 
     assert out == "It is 7 times 13.\n"
-    assert "SYSTEM TWO · dialectic · confidence ~0.70 (assessment) · 7 tokens · 1.2 s · run r-1" in err
+    assert "SYSTEM TWO · dialectic · confidence ~0.70 (assessment, uncalibrated) · 7 tokens · 1.2 s · run r-1" in err
 
 
 def test_an_answer_that_was_not_streamed_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,8 +215,14 @@ def test_the_options_of_a_vote_reach_the_router(metacog: Metacog, monkeypatch: p
     monkeypatch.setattr(Service, "stream", stream)
 
     votes = metacog("ask", "What is 2 + 2?", "--strategy", "vote", "--agree", 3, "--most", 7, "--json")
+    named = ("--source", "small", "--source", "agent:ada,program", "--ahead", 2)
+    sources = metacog("ask", "What is 2 + 2?", "--strategy", "vote", *named, "--json")
     plain = metacog("ask", "What is 2 + 2?", "--json")
 
-    assert (votes.status, plain.status) == (0, 0)
-    assert [one.get("vote") for one in sent] == [{"agree": 3, "most": 7}, None]
+    assert (votes.status, sources.status, plain.status) == (0, 0, 0)
+    assert [one.get("vote") for one in sent] == [
+        {"agree": 3, "most": 7},
+        {"sources": [{"model": "small"}, {"agent": "ada", "mode": "PROGRAM"}], "ahead": 2},
+        None,
+    ]
     assert sent[0]["strategy"] == "vote"

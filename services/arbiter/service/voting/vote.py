@@ -53,6 +53,8 @@ from services.arbiter.service.voting.voters import Answered, Question, Voters, i
 
 # Sampling temperature of the votes (SPEC 5.1).
 TEMPERATURE = 0.7
+# Share of the time left after which a vote is overdue, and another source is asked beside it [0..1].
+OVERDUE_TIME_SHARE = 1 / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,7 @@ class VoteRun:
         voters: They answer.
         emit: Receives the events.
         mathematics: Compares expressions.
-        left_out: Sources that cannot vote, with the reason; sources that fail are added.
+        left_out: Sources that cannot vote, with the reason; sources that fail, or hang, are added.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class VoteRun:
         self._cast: list[VoteCast] = []
         self._groups: Sequence[VoteGroup] = ()
         self._outstanding: dict[asyncio.Task[Answered], VoteSource] = {}
+        self._overdue: dict[str, VoteSource] = {}
         self._errors: list[MetacogError] = []
         self._is_exhausted = False
 
@@ -213,7 +216,11 @@ class VoteRun:
             self._ask()
             if not self._outstanding:
                 return VoteStop.BUDGET_EXHAUSTED if self._is_exhausted else VoteStop.NO_SOURCE
-            done, _ = await asyncio.wait(self._outstanding, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                self._outstanding, timeout=self._patience_s(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                self._overdue |= {source.model: source for source in self._outstanding.values()}
             for task in [task for task in self._outstanding if task in done]:
                 source = self._outstanding.pop(task)
                 await self._count(source, self._answered(task, source))
@@ -221,10 +228,20 @@ class VoteRun:
                     break
         return stop
 
+    def _patience_s(self) -> float | None:
+        """Return how long the votes under way are waited for before others are asked beside them [s].
+
+        One server that hangs must not take the time of all. None where every vote under way is overdue already.
+        """
+        if all(source.model in self._overdue for source in self._outstanding.values()):
+            return None
+        return self._voters.spend.seconds_left() * OVERDUE_TIME_SHARE
+
     def _ask(self) -> None:
-        many = votes_to_ask(self._rule, asked=len(self._asked), outstanding=len(self._outstanding))
+        expected = [source for source in self._outstanding.values() if source.model not in self._overdue]
+        many = votes_to_ask(self._rule, asked=len(self._asked), outstanding=len(expected))
         for _ in range(0 if self._is_exhausted else many):
-            source = next_source(self._sources, self._asked)
+            source = next_source([one for one in self._sources if one.model not in self._overdue], self._asked)
             if source is None:
                 return
             number = self._asked.count(source)
@@ -234,7 +251,7 @@ class VoteRun:
     def _answered(self, task: "asyncio.Task[Answered]", source: VoteSource) -> Answered:
         """Return the answer of a source; one that failed gives an invalid vote and is asked no more."""
         try:
-            return task.result()
+            answered = task.result()
         except (BudgetExhausted, DeadlineExceeded) as error:
             self._is_exhausted = True
             self._errors.append(error)
@@ -247,7 +264,10 @@ class VoteRun:
                 one for one in self._sources if one != source and not (is_away and one.model == source.model)
             ]
             self._left_out.append(f"{_name(source)}: {reason}")
+            self._overdue.pop(source.model, None)
             return Answered(text="", model="", answer=None, reason=reason)
+        self._overdue.pop(source.model, None)
+        return answered
 
     async def _count(self, source: VoteSource, answered: Answered) -> None:
         led_by = self._groups[0].canonical if self._groups else None
@@ -280,11 +300,12 @@ class VoteRun:
         first = self._cast[winner.votes[0]] if winner else None
         outcome = vote_outcome(self._groups, self._votes, self._rule)
         ledger = self._voters.spend.ledger
+        self._left_out += [f"{_name(one)}: no answer within its share of the time" for one in self._overdue.values()]
         is_exhausted = self._is_exhausted or ledger.exhausted
         reasons = degraded_reasons(
             Outcome.ABSTAINED if outcome is VoteOutcome.ABSTAINED else Outcome.ANSWERED,
-            [f"SOURCE_LEFT_OUT: {one}" for one in self._left_out],
             ["BUDGET_EXHAUSTED: a limit ended the vote early"] if stop is VoteStop.BUDGET_EXHAUSTED else [],
+            of_agents=[f"SOURCE_LEFT_OUT: {one}" for one in self._left_out],
         )
         return VoteFinished(
             outcome=outcome,

@@ -1,5 +1,6 @@
 """Voters answer the question once: a model directly, with its reasoning, or by a program that is run."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from kernel.seeds import derived_seed
 from kernel.values import value
 from kernel.votes.drafts import draft_answer
 from kernel.votes.votes import MOST_CHARACTERS, MOST_WORDS, VoteMode, VoteSource, is_comparable
-from sandbox import CodeSandbox
+from sandbox import CodeResult, CodeSandbox
 from services.arbiter import prompts
 from services.arbiter.service.stage_agents import StageAgent
 
@@ -21,6 +22,8 @@ from services.arbiter.service.stage_agents import StageAgent
 VOTE = "vote"
 # Time that a program, or an answer with its tests, may take [s].
 PROGRAM_S = 5.0
+# Time that it may take at least, where the envelope has less [s].
+LEAST_PROGRAM_S = 0.1
 TOO_LONG = f"the answer is too long to be compared; {MOST_WORDS} words and {MOST_CHARACTERS} characters can be"
 NO_ANSWER = "no answer of this type could be read from the text"
 
@@ -153,7 +156,7 @@ class Voters:
         if answer is None:
             reason = reason or ("the text ended at its token limit" if answered.truncated else NO_ANSWER)
         elif question.tests:
-            result = await self.sandbox.run(answer, question.tests, timeout_s=self._program_s())
+            result = await self._run(answer, question.tests)
             passes, reason = result.passed is True, "" if result.passed else result.detail
         return Answered(
             text=answered.text,
@@ -171,14 +174,20 @@ class Voters:
         program = extract(text, AnswerType.CODE)
         if program is None:
             return "", "the text holds no program"
-        result = await self.sandbox.run(program, "", timeout_s=self._program_s(), as_main=True)
+        result = await self._run(program, "", as_main=True)
         if not result.passed:
             return "", f"the program failed: {result.detail}"
         lines = [line.strip() for line in result.printed.splitlines() if line.strip()]
         return (lines[-1], "") if lines else ("", "the program printed nothing")
 
-    def _program_s(self) -> float:
-        return max(0.1, min(PROGRAM_S, self.spend.seconds_left()))
+    async def _run(self, code: str, tests: str, *, as_main: bool = False) -> CodeResult:
+        """Return what code does in the sandbox, or that the time ended while it waited for other programs."""
+        within_s = max(LEAST_PROGRAM_S, self.spend.seconds_left())
+        try:
+            async with asyncio.timeout(within_s):
+                return await self.sandbox.run(code, tests, timeout_s=min(PROGRAM_S, within_s), as_main=as_main)
+        except TimeoutError:
+            return CodeResult(passed=False, detail=f"not run within {within_s:.3g} s: other programs run")
 
     def _call(self, agent: StageAgent, mode: VoteMode, number: int) -> Call:
         question, config = self.question, agent.config

@@ -42,6 +42,7 @@ from services.router.service.answering.values import (
     RunStarted,
     ServedAnswer,
 )
+from services.router.service.answering.vote_drafts import voting_draft
 from services.router.service.answering.vote_plans import PlannedVote, VotePlans
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
@@ -441,6 +442,7 @@ class RunInProgress:
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
+        self._left_out: Sequence[str] = ()
         default = widened_limits(
             context.limits[named], request, origin.samples, named, answer_tokens=context.answer_tokens
         )
@@ -498,15 +500,21 @@ class RunInProgress:
     async def plan_vote(self, strategy: Strategy, policy_row: str) -> None:
         """Decide who votes, and write the System 1 answer where it votes; a fallback gives it without another call.
 
-        With votes ahead the arbiter asks for it, so that neither waits for the other (SPEC 5.1).
+        With votes ahead the arbiter asks for it, so that neither waits for the other (SPEC 5.1). Where the default
+        model gives none, the others vote without it.
 
         Raises:
             NoCascade: When the models leave open what a cascade would be.
-            MetacogError: As a System 1 call.
+            BudgetExhausted, DeadlineExceeded: When the envelope has no room for it.
         """
         self.vote = self._context.vote_plans.planned(strategy, self.request, policy_row)
         if self.draft is None and self.vote.has_draft and not self.vote.asks_ahead:
-            self.draft = await self._drafter(self.spend)
+            others_vote = bool(self.vote.options.sources)
+            found = await voting_draft(self._drafter, self.spend, others_vote=others_vote)
+            self.draft = found.draft
+            if found.problem:
+                self.vote = replace(self.vote, has_draft=False)
+                self._left_out = [found.problem]
 
     def note_first_token(self, event: Event | PassedThrough) -> None:
         """Note when the first text of the answer came."""
@@ -558,7 +566,7 @@ class RunInProgress:
         fallbacks = [f"{one.from_strategy}: {one.reason}: {one.message}" for one in self._fallbacks]
         # A run that ended in an error has no answer that could be degraded: `error_reason` states why.
         outcome = Outcome.ANSWERED if error_reason else result.outcome
-        reasons = degraded_reasons(outcome, fallbacks, result.degraded_reasons)
+        reasons = degraded_reasons(outcome, fallbacks, result.degraded_reasons, of_agents=self._left_out)
         run = Run(
             run_id=self.run_id,
             created_at=self._created_at,

@@ -93,6 +93,7 @@ def _draft_of(completion: Completion) -> DraftAnswer:
         finish_reason=sample.finish_reason,
         logprobs=None if sample.logprobs is None else [(token.token, token.logprob) for token in sample.logprobs],
         cut=completion.cut,
+        tokens=sample.tokens,
     )
 
 

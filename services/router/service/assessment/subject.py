@@ -20,6 +20,7 @@ class DraftAnswer:
         logprobs: Its tokens with their log-probabilities [nats, <= 0]; None where the backend has none.
         document: The backend's own reply, where the caller gets it as it came.
         cut: Whether the envelope cut it.
+        tokens: Tokens generated for it [count]; 0 where the backend reports none.
     """
 
     text: str
@@ -28,6 +29,7 @@ class DraftAnswer:
     logprobs: Sequence[tuple[str, float]] | None = None
     document: Mapping[str, Any] | None = None
     cut: bool = False
+    tokens: int = 0
 
 
 class Drafter(Protocol):

@@ -16,6 +16,7 @@ from inference import (
     BackendModelClients,
     Spend,
     checked_body,
+    count_of,
     object_of,
     objects_of,
     parse_event,
@@ -488,6 +489,7 @@ class Passthrough:
             logprobs=[(text_of(token.get("token")), _logprob(token)) for token in listed] or None,
             document=_without_logprobs(reply.document, choice),
             cut=reply.cut,
+            tokens=count_of(object_of(reply.document.get("usage")).get("completion_tokens")) or 0,
         )
 
 
