@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import orjson
@@ -31,6 +32,7 @@ ESCALATION = "escalation"
 AGENT = "agent "
 PROGRAM, REASONED = "PROGRAM", "REASONED"
 MAX_PAGE = 200
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 # Sources below which a question says nothing about agreement [count].
 LEAST_SOURCES = 2
 
@@ -119,13 +121,27 @@ def questions_of_runs(runs: Iterable[Run]) -> CascadeSample:
             left_out[problem] += 1
         else:
             together.setdefault(run["messages_digest"], []).append(run)
-    return _sample([_question_of_runs(each) for each in together.values()], left_out)
+    names = _catalogue_names([run for each in together.values() for run in each])
+    return _sample([_question_of_runs(each, names) for each in together.values()], left_out)
 
 
-def source_name(vote: Mapping[str, Any]) -> str:
+def _catalogue_names(runs: Iterable[Run]) -> Mapping[str, str]:
+    """Return the name in the catalogue by the name that a server replies with; without those that several share."""
+    known: dict[str, set[str]] = {}
+    for run in runs:
+        if run["strategy"] == SYSTEM_ONE and run.get("catalogue_name"):
+            known.setdefault(run["model"], set()).add(run["catalogue_name"])
+    return {replied: next(iter(names)) for replied, names in known.items() if len(names) == 1}
+
+
+def source_name(vote: Mapping[str, Any], catalogue_names: Mapping[str, str] = NO_NAMES) -> str:
     """Return the name of a vote's source: its model's where no agent is named.
 
     A source that is named answers with its reasoning, and the default model directly; another mode ends the name.
+
+    Args:
+        vote: The vote.
+        catalogue_names: Name in the catalogue by the name that the model's server replies with.
 
     Example:
         >>> source_name({"agent": "", "source_model": "small", "model": "small", "mode": "REASONED"})
@@ -134,7 +150,7 @@ def source_name(vote: Mapping[str, Any]) -> str:
         'agent ada PROGRAM'
     """
     named = vote.get("source_model") or ""
-    bare = f"{AGENT}{vote['agent']}" if vote["agent"] else named or vote["model"]
+    bare = f"{AGENT}{vote['agent']}" if vote["agent"] else named or catalogue_names.get(vote["model"], vote["model"])
     is_default = not vote["agent"] and not named
     return f"{bare} {vote['mode']}" if vote["mode"] == PROGRAM or (is_default and vote["mode"] == REASONED) else bare
 
@@ -169,7 +185,7 @@ def _label(run: Run) -> bool | None:
     return next((each["score"] >= RIGHT for each in run["feedback"] if each["teaches"]), None)
 
 
-def _question_of_runs(runs: Sequence[Run]) -> RecordedQuestion:
+def _question_of_runs(runs: Sequence[Run], names: Mapping[str, str]) -> RecordedQuestion:
     answer_type, options = _form(runs)
     given: dict[str, _Given] = {}
     labels: dict[str, bool] = {}
@@ -177,10 +193,11 @@ def _question_of_runs(runs: Sequence[Run]) -> RecordedQuestion:
         is_right = bool(_label(run))
         if run["strategy"] == SYSTEM_ONE:
             found = draft_answer(run["answer"], answer_type, options=options)
-            given[run["model"]] = _Given(answer=found, is_right=is_right, cost=run["usage"].get("cost"))
+            name = run.get("catalogue_name") or names.get(run["model"], run["model"])
+            given[name] = _Given(answer=found, is_right=is_right, cost=run["usage"].get("cost"))
             continue
         account = run["deliberation"]
-        for name, one in _votes(account, run["run_id"]).items():
+        for name, one in _votes(account, run["run_id"], names).items():
             given.setdefault(name, one)
         escalation = run.get("escalation") or {}
         if escalation.get("answered"):
@@ -202,14 +219,14 @@ def _form(runs: Sequence[Run]) -> tuple[AnswerType, Sequence[str]]:
     return draft_type(question, runs[0]["answer"], options=options).answer_type, options
 
 
-def _votes(account: Mapping[str, Any], run_id: str) -> Mapping[str, _Given]:
+def _votes(account: Mapping[str, Any], run_id: str, names: Mapping[str, str]) -> Mapping[str, _Given]:
     """Return the first vote of each source."""
     group_of = {index: place for place, group in enumerate(account["groups"]) for index in group["votes"]}
     found: dict[str, _Given] = {}
     for vote in account["votes"]:
         place = group_of.get(vote["index"])
         answer = None if place is None else _group_answer(account, place, run_id)
-        found.setdefault(source_name(vote), _Given(answer=answer))
+        found.setdefault(source_name(vote, names), _Given(answer=answer))
     return found
 
 

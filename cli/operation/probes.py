@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -137,6 +137,46 @@ def _schema(reply: bytes) -> bool:
 
 def _stream(reply: bytes) -> bool:
     return reply.startswith(b"data: ") and b"[DONE]" in reply
+
+
+# A picture of one pixel.
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+_CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "properties": {}}}}
+_LOOK = [
+    {"type": "text", "text": "What color is it?"},
+    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}},
+]
+
+
+def _answers(reply: bytes) -> bool:
+    return bool(json.loads(reply)["choices"])
+
+
+# What models.yaml states of a model, the request that needs it, and whether a reply shows it.
+MODEL_FEATURES: Mapping[str, tuple[Mapping[str, Any], Callable[[bytes], bool]]] = {
+    "tools": ({"tools": [_CLOCK]}, _answers),
+    "images": ({"messages": [{"role": "user", "content": _LOOK}]}, _answers),
+    "schema": ({"response_format": SCHEMA, "max_tokens": 24}, _schema),
+    "logprobs": ({"logprobs": True, "top_logprobs": 1}, _logprobs),
+}
+
+
+def model_features(server: Endpoint, model: str) -> Mapping[str, bool]:
+    """Return what a server can do with a model, by the names of models.yaml: one short call for each.
+
+    Raises:
+        OSError, HTTPException, ValueError, LookupError, TypeError: When it cannot answer a plain request.
+    """
+    base = {"model": model, "messages": HELLO, "max_tokens": 8}
+    server.post("/chat/completions", base)
+    return {name: _is_able(server, {**base, **more}, shows) for name, (more, shows) in MODEL_FEATURES.items()}
+
+
+def _is_able(server: Endpoint, body: Mapping[str, Any], shows: Callable[[bytes], bool]) -> bool:
+    try:
+        return shows(server.post_raw("/chat/completions", body))
+    except FAILURES:
+        return False
 
 
 FEATURES: Any = (

@@ -223,7 +223,7 @@ def _facts(run: Run) -> Table:
         "began": run["created_at"],
         "decision": f"{route.get('system', '')} {route.get('strategy', '')}, reason: {route.get('reason', '')}",
         "activation": number((route.get("activation") or {}).get("value")),
-        "answered by": f"{run['strategy']} {run['model']}",
+        "answered by": f"{run['strategy']} {run.get('catalogue_name') or run['model']}",
         "ended": _ended(run),
         "confidence": marked_confidence(run["confidence"], run.get("confidence_state")) + source,
         "degraded": "; ".join(run["degraded_reasons"]),

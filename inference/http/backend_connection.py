@@ -9,7 +9,13 @@ from typing import TypeVar
 
 from inference.accounting.accounts import ExchangeAccount
 from inference.config import BackendConfig
-from inference.errors import BackendUnavailable, CircuitOpen, InferenceError
+from inference.errors import (
+    BackendUnauthorized,
+    BackendUnavailable,
+    CircuitOpen,
+    InferenceError,
+    ModelNotFound,
+)
 from inference.http import event_parser
 from inference.http.breaker import BreakerPermit
 from inference.http.error_replies import error_of, retry_after_s, status_of
@@ -189,7 +195,7 @@ class BackendConnection:
         error = error_of(self._config.name, self._config.model, reply)
         if status in (429, 503):
             raise RetryableFailure(error, retry_after_s(reply))
-        if status >= 500:
+        if status >= 500 or isinstance(error, BackendUnauthorized | ModelNotFound):  # another replica may have it right
             raise RetryableFailure(error, elsewhere_only=True)
         raise error
 

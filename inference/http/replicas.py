@@ -1,4 +1,7 @@
-"""Replicas are the endpoints of one backend: each request goes to the one that is least busy for its weight."""
+"""Replicas are the endpoints of one backend: each request goes to the one that is least busy for its weight.
+
+While all are idle they take turns, in proportion to their weights.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
@@ -24,6 +27,8 @@ class Replica:
         self.headers: Mapping[str, str] = {"content-type": "application/json", **bearer}
         self.breaker = Breaker(backend, settings, clock)
         self.in_flight = 0
+        # How far it is behind its share of the turns.
+        self.credit = 0.0
 
     def under_way(self) -> "RequestUnderWay":
         """Return the context of one request to this replica."""
@@ -76,12 +81,15 @@ class Replicas:
     def choose(self, tried: Collection[Replica] = ()) -> Replica | None:
         """Return the least busy replica that is not among those `tried`; None where none is left.
 
-        One whose circuit is open is chosen only where there is no other. Equally busy ones take turns.
+        One whose circuit is open is chosen only where there is no other. Idle ones take turns in proportion to their
+        weights, and equally busy ones equally.
         """
         left = [replica for replica in self._serving if replica not in tried]
         if len(left) <= 1:
             return left[0] if left else None
         able = [replica for replica in left if replica.breaker.admits] or left
+        if not any(replica.in_flight for replica in able):
+            return _in_turn(able)
         self._next += 1
         turn = self._next % len(able)
         return min(able[turn:] + able[:turn], key=lambda replica: replica.load)
@@ -90,3 +98,12 @@ class Replicas:
         """Return another replica than those `tried` whose circuit admits a request; None where there is none."""
         found = self.choose(tried)
         return found if found is not None and found.breaker.admits else None
+
+
+def _in_turn(replicas: Sequence[Replica]) -> Replica:
+    """Return the replica whose turn it is, by smooth weighted round robin."""
+    for replica in replicas:
+        replica.credit += replica.endpoint.weight
+    chosen = max(replicas, key=lambda replica: replica.credit)
+    chosen.credit -= sum(replica.endpoint.weight for replica in replicas)
+    return chosen

@@ -89,15 +89,25 @@ class VotePlan:
     def completed(self, other: "VotePlan") -> "VotePlan":
         """Return this plan with what it leaves out taken from `other`.
 
-        Votes at most belong to the sources: with sources of its own it takes neither from `other`.
+        Votes at most belong to the sources: with sources of its own it takes neither from `other`. Of votes at most and
+        votes that must agree, the one stated here bounds the one that is taken.
+
+        Example:
+            >>> row = VotePlan(agree=2, most=3)
+            >>> plans = [stated.completed(row) for stated in (VotePlan(most=1), VotePlan(agree=4))]
+            >>> [(plan.agree, plan.most) for plan in plans]
+            [(1, 1), (4, 4)]
         """
         most = self.most if self.sources else self.most or other.most
         if most is not None:
             most = max(most, self.agree or 0)
+        agree = self.agree or other.agree
+        if agree is not None and most is not None:
+            agree = min(agree, most)
         return replace(
             self,
             sources=self.sources or other.sources,
-            agree=self.agree or other.agree,
+            agree=agree,
             most=most,
             escalate=self.escalate or other.escalate,
         )
@@ -137,7 +147,7 @@ def cascade_plan(models: Sequence[PricedModel], stated: VotePlan) -> VotePlan:
         (['a', 'b'], 2, 2, 'strong')
     """
     escalate = stated.escalate or _most_expensive(models)
-    agree = stated.agree or DEFAULT_RULE.agree
+    agree = stated.agree or min(DEFAULT_RULE.agree, stated.most or DEFAULT_RULE.agree)
     if stated.sources:
         most = stated.most or max(agree, len(stated.sources))
         return VotePlan(sources=stated.sources, agree=agree, most=most, escalate=escalate)

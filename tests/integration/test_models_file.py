@@ -80,9 +80,11 @@ async def test_a_model_is_asked_by_its_own_name_and_recorded_like_any_run(router
     by_alias = await router.ask("gpt-4o")
     async with httpx.AsyncClient(base_url=router.running.rest) as client:
         run = (await client.get(f"/v1/runs/{answer.metacog['run_id']}")).json()["run"]
+        runs = (await client.get("/v1/runs", params={"page_size": 2})).json()["runs"]
 
     assert [one.choices[0].message.content for one in (answer, by_alias)] == ["three", "three"]
     assert (run["strategy"], run["route"]["reason"], run["answer"]) == ("system1", "requested", "three")
+    assert (run["model"], {one["catalogue_name"] for one in runs}) == ("scripted", {"strong"})
 
 
 async def test_an_unknown_name_is_not_found_and_the_known_ones_are_listed(router: Started) -> None:
@@ -100,7 +102,11 @@ async def test_what_a_model_is_known_to_lack_is_rejected_with_the_line_that_says
         await router.ask("strong", tools=[tool])
 
 
-@pytest.mark.parametrize("fault", [ErrorReply(503, "loading"), Hangup()], ids=["rejects", "hangs up"])
+@pytest.mark.parametrize(
+    "fault",
+    [ErrorReply(503, "loading"), ErrorReply(401, "no"), ErrorReply(404, "there is no such model"), Hangup()],
+    ids=["rejects", "does not accept the key", "has another model", "hangs up"],
+)
 async def test_a_replica_that_fails_before_the_first_byte_is_replaced_by_the_other(
     router: Started,
     servers: Sequence[ScriptedLLM],
@@ -216,6 +222,18 @@ def test_the_command_line_checks_the_file_and_asks_each_server(servers: Sequence
     assert (fine["valid"], fine["servers"][0]["model"]) == (True, "small")
     assert missing["problems"] == [f"big at {servers[0].url}/v1: it does not serve 'huge'; it serves scripted"]
     assert offline == {"valid": True, "servers": [], "problems": []}
+
+
+def test_the_command_line_finds_what_a_model_can_do(servers: Sequence[ScriptedLLM], tmp_path: Path) -> None:
+    able, lacking = servers[0], servers[1]
+    lacking.fault(None, ErrorReply(400, "no tools"), ErrorReply(400, "no images"), ErrorReply(400, "no schema"))
+    bare = {**model("small", able), "endpoints": [{"url": able.url}]}  # as OpenAI's clients may write it
+    file = write_models(tmp_path / "models.yaml", bare, model("other", lacking))
+
+    found = {one["model"]: one["features"] for one in checked(file, "--features")["servers"]}
+
+    assert found["small"] == {"tools": False, "images": True, "schema": False, "logprobs": True}
+    assert found["other"] == {"tools": False, "images": False, "schema": False, "logprobs": True}
 
 
 def checked(file: Path, *options: str) -> Body:

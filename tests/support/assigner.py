@@ -26,6 +26,7 @@ from tests.support.apis import Running, serving
 
 NO_PRICES: Prices = MappingProxyType({})
 NO_OTHERS: Mapping[str, Any] = MappingProxyType({})
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 SETTINGS = Settings.model_validate({"max_generations": 32, "max_generated_tokens": 8192, "timeout_ms": 60_000})
 
 
@@ -82,14 +83,21 @@ async def assigner_of(parts: Parts, **settings: Any) -> AsyncIterator[Running]: 
 
 
 def model_clients_of(
-    llm: ModelServer, prices: Prices = NO_PRICES, others: Mapping[str, ModelServer] = NO_OTHERS
+    llm: ModelServer,
+    prices: Prices = NO_PRICES,
+    others: Mapping[str, ModelServer] = NO_OTHERS,
+    aliases: Mapping[str, str] = NO_ALIASES,
 ) -> BackendModelClients:
-    """Model clients whose default is the model of `llm`; `others` are further models by name."""
+    """Model clients whose default is the model of `llm`.
+
+    `others` are further models by name, and `aliases` are further names of models, with the model of each.
+    """
     servers = {llm.model: llm, **others}
     models = tuple(
         ModelConfig(
             name=name,
             served_as=server.model,
+            aliases=[alias for alias, named in aliases.items() if named == name],
             endpoints=(ModelEndpoint(url=server.url),),
             price=_price(price_of(name, prices)),
         )

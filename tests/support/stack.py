@@ -51,7 +51,7 @@ from services.router.service.knowledge.values import KnowledgeStore
 from services.router.service.runs.journal import Journal
 from services.router.settings import Settings
 from tests.support.apis import Running, serving
-from tests.support.assigner import NO_OTHERS, NO_PRICES, ModelServer, model_clients_of
+from tests.support.assigner import NO_ALIASES, NO_OTHERS, NO_PRICES, ModelServer, model_clients_of
 
 ROOT = Path(__file__).parents[2]
 NO_SERVER = "127.0.0.1:1"
@@ -217,12 +217,14 @@ async def router_at(
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
     prices: Prices = NO_PRICES,
     models: Mapping[str, ModelServer] = NO_OTHERS,
+    names: Mapping[str, str] = NO_ALIASES,
     routing: RoutingRules | None = None,
     **more: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunningRouter]:
     """Serve a router on `llm` by both APIs; `others` are the addresses of the other services, away if left out.
 
-    `models` are further models by name; `routing` says how the system is chosen; `more` are further settings.
+    `models` are further models by name, and `names` further names of models; `routing` says how the system is chosen;
+    `more` are further settings.
 
     Without an encoder it compares conversations with nothing.
     """
@@ -242,7 +244,7 @@ async def router_at(
     )
     parts = Parts(
         routing=routing,
-        model_clients=model_clients_of(llm, prices, models),
+        model_clients=model_clients_of(llm, prices, models, names),
         database=postgres_database(database),
         embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),
         has_encoder=bool(encoder_url),

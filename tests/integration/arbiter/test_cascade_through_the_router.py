@@ -250,13 +250,35 @@ async def test_a_request_names_who_votes_and_who_answers_then(api: Api, models: 
 
     run = (await api.ask("Answer", **REQUEST, vote={"sources": sources, "escalate": "scripted"}))["run"]
 
-    votes = (
-        [(vote["source_model"], vote["answer"]) for vote in run["deliberation"]["votes"]]
-        if "votes" in (run["deliberation"] or {})
-        else [(vote["source_model"], vote["answer"]) for vote in run["vote"]["votes"]]
-    )
+    votes = [(vote["source_model"], vote["answer"]) for vote in votes_of(run)]
     assert votes == [("strong", "6"), ("other", "5")]
     assert (run["answer"], run["escalation"]["model"], models.calls) == ("It is 4.", "scripted", (1, 1, 1))
+
+
+async def test_a_request_may_ask_for_one_vote_alone(api: Api, models: Models) -> None:
+    models.say("4", "5", "6")
+
+    run = (await api.ask("Answer", **REQUEST, vote={"sources": [{"model": "other"}], "most": 1}))["run"]
+    by_price = (await api.ask("Answer", **REQUEST, vote={"most": 1}))["run"]
+
+    assert [len(votes_of(one)) for one in (run, by_price)] == [1, 1]
+    assert [one["strategy"] for one in (run, by_price)] == ["cascade", "cascade"]
+    assert models.calls == (1, 1, 0)
+
+
+async def test_a_model_is_one_and_the_same_under_each_of_its_names(routers: Routers, models: Models) -> None:
+    models.say("4", "5", "6")
+    router = await routers.start(names={"flagship": "strong", "little": "other"})
+
+    for api in (RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER)):
+        before = models.calls
+        run = (await api.ask("Answer", **REQUEST, vote={"escalate": "flagship"}))["run"]
+        named = (await api.ask("Answer", **REQUEST, vote={"sources": [{"model": "little"}], "most": 3}))["run"]
+
+        assert (run["escalation"]["model"], run["answer"], run["catalogue_name"]) == ("strong", "It is 6.", "strong")
+        assert [vote["source_model"] for vote in votes_of(run)] == ["scripted", "other"]
+        assert {vote["source_model"] for vote in votes_of(named)} == {"other"}
+        assert models.calls[2] - before[2] == 1  # the stronger model has no vote beside its answer
 
 
 async def test_a_vote_may_be_escalated_too(api: Api, models: Models) -> None:
@@ -365,6 +387,13 @@ async def test_cascades_are_counted_with_cost_and_labels(api: Api, models: Model
     assert [now[who]["labelled"] - before[who]["labelled"] for who in ("of_votes", "of_model")] == [1, 1]
     assert [now[who]["right"] - before[who]["right"] for who in ("of_votes", "of_model")] == [1, 0]
     assert now["always_cost"] > 0
+
+
+def votes_of(run: Body) -> Sequence[Body]:
+    """The votes of a run, which REST has as its deliberation."""
+    account: Body = run["deliberation"] if "votes" in (run["deliberation"] or {}) else run["vote"]
+    votes: Sequence[Body] = account["votes"]
+    return votes
 
 
 async def counted(api: Api) -> Body:

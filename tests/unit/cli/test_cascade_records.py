@@ -76,6 +76,17 @@ def test_where_the_answer_is_right_all_other_votes_are_wrong() -> None:
     }
 
 
+def test_a_model_has_its_name_in_the_catalogue_whatever_its_server_calls_it() -> None:
+    exam = [
+        run("system1", model="gpt-4o-2024-08-06", catalogue_name="gpt-4o", answer="4"),
+        run("system1", model="qwen2.5", catalogue_name="small", answer="5", score=0.0),
+    ]
+    voted = vote_run({"small": "5", "qwen2.5": "5"}, digest="q", score=0.0)
+    voted["deliberation"]["votes"][1] |= {"source_model": "", "mode": "DRAFT"}
+
+    assert known(read(*exam, voted)) == {"gpt-4o": True, "small": False}
+
+
 def test_where_the_answer_is_wrong_only_its_own_votes_are_known() -> None:
     found = read(vote_run({"a": "4", "b": "5", "c": "4", "d": None}, score=0.0))
 

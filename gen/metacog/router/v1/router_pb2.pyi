@@ -1009,6 +1009,7 @@ class Run(_message.Message):
     IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     ESCALATION_FIELD_NUMBER: _builtins.int
     SHADOW_FIELD_NUMBER: _builtins.int
+    CATALOGUE_NAME_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -1065,6 +1066,8 @@ class Run(_message.Message):
     """Whether a repetition of the request would have been recognised; left out (null on REST) when it would, and where the
     request has no `request_id`.
     """
+    catalogue_name: _builtins.str
+    """Name of that model in the catalogue; empty where there is no catalogue, and where no single model gave the answer."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -1161,10 +1164,11 @@ class Run(_message.Message):
         idempotency: Global___Idempotency.ValueType = ...,
         escalation: Global___Escalation | None = ...,
         shadow: Global___Shadow | None = ...,
+        catalogue_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "route", b"route", "shadow", b"shadow", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "shadow", b"shadow", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "shadow", b"shadow", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

@@ -561,6 +561,15 @@ class RunInProgress:
             shadow_of=served.run_id, policy=served.policy, agrees=found.agrees, unknown_reason=found.unknown_reason
         )
 
+    def _catalogue_name(self, result: StrategyResult) -> str:
+        """Return the name in the catalogue of the one model that gave the answer; empty where there is none."""
+        if result.escalation is not None and result.escalation.answered:
+            return result.escalation.model
+        if self.strategy is not Strategy.SYSTEM_ONE or not result.model:
+            return ""
+        chosen = self._context.vote_plans.model_of(self.route.policy_row) if self.route is not None else ""
+        return self._context.vote_plans.catalogue_name(chosen or self.request.model)
+
     def _record(self, *, error_reason: str) -> Run:
         result = self.result
         fallbacks = [f"{one.from_strategy}: {one.reason}: {one.message}" for one in self._fallbacks]
@@ -594,6 +603,7 @@ class RunInProgress:
             first_token_ms=self._first_token_ms,
             config_version=self.route.config_version if self.route else "",
             model=result.model,
+            catalogue_name=self._catalogue_name(result),
             idempotency=self.idempotency,
             escalation=result.escalation,
             shadow=self._shadow(result.text if not error_reason else ""),

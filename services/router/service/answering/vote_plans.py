@@ -82,10 +82,11 @@ class VotePlans:
         row = self._rows.get(policy_row)
         plan = _plan_of(options).completed(row.plan if row is not None and row.plan is not None else NO_PLAN)
         if strategy is not Strategy.CASCADE:
-            return PlannedVote(options=self._filled(options, plan))
+            return PlannedVote(options=self._filled(options, self._without_aliases(plan)))
         models = self._models.current().catalogue.models
         plan = cascade_plan(
-            [PricedModel(name=model.name, price=model.tariff) for model in models], plan.completed(self._cascade)
+            [PricedModel(name=model.name, price=model.tariff) for model in models],
+            self._without_aliases(plan.completed(self._cascade)),
         )
         filled = self._filled(options, plan)
         asked = [source for source in filled.sources if source.mode is not VoteMode.DRAFT]
@@ -161,6 +162,23 @@ class VotePlans:
             except ModelNotFound as error:
                 raise MalformedRequest(f"{field}: {error.message}", field=field) from error
 
+    def catalogue_name(self, name: str) -> str:
+        """Return the name in the catalogue of the model `name`; empty where no catalogue lists it."""
+        catalogue = self._models.current().catalogue
+        found = catalogue.named(name) if catalogue.names_closed else None
+        return found.name if found is not None else ""
+
+    def _without_aliases(self, plan: VotePlan) -> VotePlan:
+        """Return the plan with each model under its own name: one model under two names would be two to a cascade."""
+        return replace(
+            plan,
+            sources=[
+                replace(one, model=self.catalogue_name(one.model) or one.model) if one.model else one
+                for one in plan.sources
+            ],
+            escalate=self.catalogue_name(plan.escalate) or plan.escalate if plan.escalate else "",
+        )
+
     def _filled(self, options: VoteOptions, plan: VotePlan) -> VoteOptions:
         """Return the options with what the plan states beside them.
 
@@ -169,8 +187,10 @@ class VotePlans:
         """
         for name in plan.models:
             self._models.named(name)
-        sources = options.sources or [
-            VoteOptionsSource(agent=one.agent, model=one.model, mode=one.mode) for one in plan.sources
+        competences = [one.competence for one in options.sources] or [None] * len(plan.sources)
+        sources = [
+            VoteOptionsSource(agent=one.agent, model=one.model, mode=one.mode, competence=competence)
+            for one, competence in zip(plan.sources, competences, strict=True)
         ]
         return replace(options, sources=sources, agree=plan.agree, most=plan.most, escalate=plan.escalate)
 

@@ -103,6 +103,7 @@ class Run:
     idempotency: Idempotency | None = None
     escalation: Escalation | None = None
     shadow: Shadow | None = None
+    catalogue_name: str = ""
     feedback: Sequence[RunFeedback] = ()
 
 

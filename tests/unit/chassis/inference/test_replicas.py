@@ -20,6 +20,15 @@ def test_idle_replicas_take_turns() -> None:
     assert {chosen(group) for _ in range(3)} == {ONE.url, TWO.url, THREE.url}
 
 
+def test_idle_replicas_take_turns_in_proportion_to_their_weights() -> None:
+    group = replicas(Endpoint(url=ONE.url, weight=3.0), TWO)
+
+    turns = [chosen(group) for _ in range(8)]
+
+    assert (turns.count(ONE.url), turns.count(TWO.url)) == (6, 2)
+    assert TWO.url in turns[:4]  # not three quarters first
+
+
 def test_a_request_goes_to_the_replica_that_is_least_busy_for_its_weight() -> None:
     group = replicas(Endpoint(url=ONE.url, weight=3.0), TWO)
     first = group.all[0]
