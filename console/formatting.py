@@ -9,7 +9,8 @@ import orjson
 from console.charts import calibration, series, state, tables
 from console.run_view import NOTE, stage_panel, stage_text
 from kernel.answers.answer_types import AnswerType, rules_of
-from kernel.msv import ABBREVIATIONS
+from kernel.msv import ABBREVIATIONS, CONFLICT_PARTS
+from kernel.msv.basis import basis_in_words
 from kernel.policy import STRATEGIES as STRATEGY_NAMES
 from kernel.votes.states import marked_confidence, state_in_words
 
@@ -74,6 +75,7 @@ _CONFIDENCE_SOURCES: Mapping[str, str] = {
     "solvers": "share of the solvers' samples",
     "delegation": "the executor's combined confidence",
     "votes": "the agreement of the votes",
+    "answers": "how often System 1 is right on questions of this kind, before the answer",
     "verbalized": "the assessor's rating, before the answer",
     "probe": "the agreement of short samples, before the answer",
     "hybrid": "rating and short samples, before the answer",
@@ -255,6 +257,18 @@ def initials(name: str) -> str:
     return {**ABBREVIATIONS, "incorrectness": "1 - CE"}.get(name, words(name))
 
 
+def bases(msv: Mapping[str, Any] | None) -> str:
+    """Describe what the components of a state rest on that were not measured on the question; empty for none.
+
+    Example:
+        >>> bases({"parts": {"prior_share": 0.5545, "importance_by_policy": 0.2}})
+        'CE: share right of the prior; no label yet. PI: fixed by policy.'
+    """
+    parts = (msv or {}).get("parts") or {}
+    found = {name: basis_in_words(name, parts) for name in ABBREVIATIONS}
+    return " ".join(f"{initials(name)}: {basis}." for name, basis in found.items() if basis)
+
+
 STRATEGIES: Mapping[str, str] = {
     "": "The router decides",
     **{name: _STRATEGY_TITLES.get(name, words(name).capitalize()) for name in STRATEGY_NAMES},
@@ -265,6 +279,7 @@ ANSWER_TYPES: Mapping[str, str] = {
 }
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "answer_source": answer_source,
+    "bases": bases,
     "reason": reason,
     "count_of": count,
     "duration": duration,
@@ -292,6 +307,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
 GLOBALS: Mapping[str, Any] = {
     "ANSWER_TYPES": ANSWER_TYPES,
     "COMPONENTS": state.COMPONENTS,
+    "CONFLICT_PARTS": CONFLICT_PARTS,
     "NOTE": NOTE,
     "STRATEGIES": STRATEGIES,
     "STRATEGY_NAMES": STRATEGY_NAMES,

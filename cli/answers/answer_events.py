@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cli.answers import drawing, drawing_answers
-from cli.answers.deliberations import heading, show_deliberation, show_escalation
+from cli.answers.deliberations import heading, show_deliberation, show_escalation, show_measured_state
 from cli.terminal.client import Body, Events, Unreachable
 from cli.terminal.output import HOT, ProgressLine, snippet, stderr, stdout, text, write
 from kernel.votes.states import marked_confidence, state_in_short
@@ -156,6 +156,7 @@ class ExplanationPrinter:
             write(f"{run['answer']}\n")
         show_deliberation(run["deliberation"] or {}, has_printed_note=self._has_printed_note)
         show_escalation(run)
+        show_measured_state(run)
         heading("run")
         stdout.print(drawing.ending(run))
         stderr.print(

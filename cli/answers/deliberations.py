@@ -57,6 +57,13 @@ def show_escalation(run: Body) -> None:
         stdout.print(drawing_answers.escalation(run["escalation"]))
 
 
+def show_measured_state(run: Body) -> None:
+    """Print the state that the votes measured, where there were any."""
+    if run.get("state"):
+        heading("state measured by the votes")
+        stdout.print(drawing.measured_state(run["state"]))
+
+
 def _show_dialectic(done: Body, *, has_printed_note: bool) -> None:
     if done["measurements"]:
         heading("state after each stage")

@@ -9,6 +9,8 @@ from rich.text import Text
 from cli.terminal.input_files import COMPONENTS
 from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
 from kernel.activation import LOWERS, TERMS
+from kernel.msv import CONFLICT_PARTS
+from kernel.msv.basis import basis_in_words
 from kernel.votes.states import ProbabilityState, marked_confidence, state_in_words
 
 Body = Mapping[str, Any]
@@ -89,8 +91,24 @@ def state(msv: Body) -> RenderableType:
         if level is None:
             rows.append([label, "", text(UNKNOWN, "dim"), text(str(reasons.get(name, "")), "dim")])
         else:
-            rows.append([label, bar(level, 16), f"{level:.3f}", ""])
+            basis = basis_in_words(name, msv.get("parts") or {})
+            rows.append([label, bar(level, 16), f"{level:.3f}", text(basis, "dim")])
     return plain_table(rows)
+
+
+def measured_state(msv: Body) -> RenderableType:
+    """Draw the state that votes measured, with the parts of its conflict; an unknown one has its reason."""
+    parts, reasons = msv.get("parts") or {}, msv.get("unknown_reasons") or {}
+    rows: list[list[str | Text]] = [
+        [
+            f"  {name.replace('_', ' ')}",
+            "" if parts.get(name) is None else bar(parts[name], 16),
+            number(parts.get(name), 3, UNKNOWN),
+            text("" if name in parts else str(reasons.get(name, "")), "dim"),
+        ]
+        for name in CONFLICT_PARTS
+    ]
+    return Group(state(msv), text("parts of the conflict"), plain_table(rows))
 
 
 def matrix(found: Body, chosen: Mapping[str, str] | None = None) -> RenderableType:

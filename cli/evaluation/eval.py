@@ -132,11 +132,11 @@ def _quick(assessors: tuple[str, ...], seed: int) -> "tuple[Plan, Source]":
 
 
 def _known(names: tuple[str, ...], quick: bool) -> tuple[str, ...]:
-    from evals.routing.requests import ASSESSORS
+    from evals.routing.requests import ASSESSORS, KNOWN_ASSESSORS
 
-    unknown = [name for name in names if name not in ASSESSORS]
+    unknown = [name for name in names if name not in KNOWN_ASSESSORS]
     if unknown:
-        problem = f"there is no assessor {', '.join(unknown)}; there are {', '.join(ASSESSORS)}"
+        problem = f"there is no assessor {', '.join(unknown)}; there are {', '.join(KNOWN_ASSESSORS)}"
         raise typer.BadParameter(problem, param_hint="--assessors")
     return names or (QUICK_ASSESSORS if quick else ASSESSORS)
 

@@ -10,11 +10,12 @@ import typer
 from rich.table import Column, Table
 
 from cli.answers import drawing
-from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberation, show_escalation
+from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberation, show_escalation, show_measured_state
 from cli.records.shadow import shadow
 from cli.terminal.client import Service, in_path
 from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl, given
 from cli.terminal.output import UNKNOWN, cost, facts, number, print_json, stdout, table, text
+from kernel.msv import CONFLICT_PARTS
 from kernel.votes.states import marked_confidence, state_in_words
 
 MAX_PAGE = 200
@@ -144,6 +145,7 @@ def _explain(run: Run) -> None:
             stdout.print(text(stage["text"] or stage["failure"]), soft_wrap=True)
     show_deliberation(done)
     show_escalation(run)
+    show_measured_state(run)
 
 
 def feedback(  # noqa: PLR0913 - each is an option of the command
@@ -226,6 +228,7 @@ def _facts(run: Run) -> Table:
         "answered by": f"{run['strategy']} {run.get('catalogue_name') or run['model']}",
         "ended": _ended(run),
         "confidence": marked_confidence(run["confidence"], run.get("confidence_state")) + source,
+        "measured state": _measured(run.get("state")),
         "degraded": "; ".join(run["degraded_reasons"]),
         "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
         "cost": cost(run["usage"]),
@@ -234,6 +237,20 @@ def _facts(run: Run) -> Table:
         "labels": "; ".join(_label(each) for each in run["feedback"]),
     }
     return facts(known)
+
+
+def _measured(state: Run | None) -> str:
+    """Return CE and CI as the votes measured them, with the parts of CI; empty without votes.
+
+    Example:
+        >>> _measured({"correctness": 0.8, "conflict": 0.25, "parts": {"source_disagreement": 0.5}})
+        'CE 0.80, CI 0.25 (internal inconsistency unknown, source disagreement 0.50, instability unknown)'
+    """
+    if not state:
+        return ""
+    levels = [f"{name.replace('_', ' ')} {number(state['parts'].get(name), 2, UNKNOWN)}" for name in CONFLICT_PARTS]
+    correctness, conflict = (number(state[name], 2, UNKNOWN) for name in ("correctness", "conflict"))
+    return f"CE {correctness}, CI {conflict} ({', '.join(levels)})"
 
 
 def _label(label: Run) -> str:

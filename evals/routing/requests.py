@@ -20,7 +20,9 @@ from evals.router_client import Body
 from evals.suite import configuration_in_force
 from kernel.values import value
 
+# Those that are measured unless others are named. `answers` knows of a question its kind and its importance alone.
 ASSESSORS = ("verbalized", "probe", "hybrid", "draft")
+KNOWN_ASSESSORS = ("answers", *ASSESSORS)
 DRAFT = "draft"
 # The System 1 answer by itself; recorded under the name of its strategy.
 SINGLE_PASS = "system1"

@@ -24,6 +24,8 @@ COMPONENTS = tuple(ABBREVIATIONS)
 CORRECTNESS_PARTS = ("logical_consistency", "factual_accuracy", "contextual_fit")
 CONFLICT_PARTS = ("internal_inconsistency", "source_disagreement", "instability")
 IMPORTANCE_PARTS = ("consequence", "urgency", "scope")
+# Parts that may be unknown with a reason of their own.
+NAMED_PARTS = (*CORRECTNESS_PARTS, *CONFLICT_PARTS, *IMPORTANCE_PARTS)
 
 
 class MSVOutOfRange(MetacogError):
@@ -51,12 +53,12 @@ class MSV:
         conflict: CI, disagreement between signals; high asks for deliberation.
         importance: PI, what hangs on the request; high asks for deliberation.
         kind: Whether correctness and conflict are prospective or retrospective.
-        unknown_reasons: Why a component is unknown, by component name.
+        unknown_reasons: Why a component, or a part of `NAMED_PARTS`, is unknown, by its name.
         parts: Finer measurements, by name, each in [0, 1], e.g. `consequence` of importance.
 
     Raises:
         MSVOutOfRange: On construction, for a component or part outside [0, 1] or NaN, or for a reason that
-            names no component.
+            names neither a component nor such a part.
     """
 
     emotional_response: float | None = None
@@ -73,7 +75,7 @@ class MSV:
             if number is not None and not 0.0 <= number <= 1.0:
                 raise MSVOutOfRange(f"{name} is {number}; it must lie in [0, 1]", component=name, value=str(number))
         for name in self.unknown_reasons:
-            if name not in COMPONENTS:
+            if name not in COMPONENTS and name not in NAMED_PARTS:
                 raise MSVOutOfRange(
                     f"unknown_reasons names {name!r}, which is no component; components are {', '.join(COMPONENTS)}",
                     component=name,

@@ -13,6 +13,7 @@ SOURCES = ("knowledge", "experience")
 NOTHING_STORED = "nothing is stored yet"
 NO_RIGHT_ANSWER = "no right answer of this agent is recorded yet"
 NOTHING_NEAR = "no question that this agent answered right is near"
+NOTHING_STORED_NEAR = "nothing that is stored is near"
 
 
 class InvalidExperienceWeights(MetacogError):
@@ -115,30 +116,45 @@ class ExperienceMatch:
 
 
 def experience_match(
-    cosines: Mapping[str, float | None], *, weights: ExperienceWeights, calibration: SimilarityCalibration
+    cosines: Mapping[str, float | None],
+    *,
+    weights: ExperienceWeights,
+    calibration: SimilarityCalibration,
+    covers: bool = False,
 ) -> ExperienceMatch:
-    """Return EM as the weighted mean of the calibrated similarities.
+    """Return EM as the weighted mean of the calibrated similarities of the sources that say something.
+
+    A source says something where a text in it is near. Where nothing in it is near, it says that the question is not
+    known only if what is stored covers the questions of the deployment.
 
     Args:
         cosines: Cosine [-1..1] of the nearest stored text, by the names of `SOURCES`; None for an empty source.
-        weights: What each source counts; those of the sources that hold anything are rescaled to sum to 1.
-        calibration: What a cosine is worth.
+        weights: What each source counts; those of the sources that say something are rescaled to sum to 1.
+        calibration: What a cosine is worth; nothing is near whose similarity is 0.
+        covers: Whether what is stored covers the questions of the deployment.
 
     Source:
-        SPEC 1.1. An empty source is left out, and two empty ones leave EM unknown, never 0.
+        SPEC 1.1. A source that says nothing is left out, and two of them leave EM unknown, never 0.
 
     Example:
         >>> even, line = ExperienceWeights(), SimilarityCalibration(floor=0.2, ceiling=0.8)
         >>> experience_match({"knowledge": 0.8, "experience": 0.5}, weights=even, calibration=line).value
         0.75
+        >>> experience_match({"knowledge": 0.1, "experience": 0.5}, weights=even, calibration=line).value
+        0.5
+        >>> experience_match({"knowledge": 0.1, "experience": 0.5}, weights=even, calibration=line, covers=True).value
+        0.25
     """
-    known = {source: calibration.of(cosine) for source in SOURCES if (cosine := cosines.get(source)) is not None}
-    parts = {f"{source}_similarity": similarity for source, similarity in known.items()}
-    match = weighted_mean(list(known.values()), [getattr(weights, source) for source in known])
-    if match is None:
-        reason = f"{NOTHING_STORED} in a source that counts" if known else NOTHING_STORED
-        return ExperienceMatch(value=None, reason=reason, parts=parts)
-    return ExperienceMatch(value=match, parts=parts)
+    held = {source: calibration.of(cosine) for source in SOURCES if (cosine := cosines.get(source)) is not None}
+    parts = {f"{source}_similarity": similarity for source, similarity in held.items()}
+    informative = {source: similarity for source, similarity in held.items() if similarity or covers}
+    match = weighted_mean(list(informative.values()), [getattr(weights, source) for source in informative])
+    if match is not None:
+        return ExperienceMatch(value=match, parts=parts)
+    if any(getattr(weights, source) for source in held):
+        return ExperienceMatch(value=None, reason=NOTHING_STORED_NEAR, parts=parts)
+    reason = f"{NOTHING_STORED} in a source that counts" if held else NOTHING_STORED
+    return ExperienceMatch(value=None, reason=reason, parts=parts)
 
 
 def agent_experience(

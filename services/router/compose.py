@@ -35,10 +35,11 @@ from services.router.metrics import count_cascade
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
+from services.router.service.answering.measured_state import AskedQuestion
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.vote_plans import VotePlans
 from services.router.service.answering.voting import CascadeCounter, Voting
-from services.router.service.assessment.assessors import Assessors, assess, build_assessors
+from services.router.service.assessment.assessors import Assessors, Known, assess, build_assessors
 from services.router.service.assessment.measures import (
     AffectMeasure,
     Assessor,
@@ -101,6 +102,9 @@ class RunRecordStore(RunStore, Protocol):
 
     async def by_request(self, key_name: str, request_id: str, /) -> Run | None:
         """Return the run that answered a request of a key."""
+
+    async def earlier_winners(self, asked: AskedQuestion, /) -> Sequence[str]:
+        """Return the digests of the winning answers of earlier runs of a question."""
 
     async def page(self, request: ListRunsRequest, /, *, key_name: str = "") -> ListRunsResponse:
         """Return a page of the runs of a key."""
@@ -293,7 +297,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         routing=RoutingContext(
             config=config,
             policy=policy,
-            assessors=_assessors(settings, parts, knowledge),
+            assessors=_assessors(settings, parts, knowledge, calibrator),
             cache=_decision_cache(settings),
             system_two=Strategy(settings.system_two),
         ),
@@ -307,6 +311,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent, records.journal.is_behind),
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
         recalibrated=calibrator,
+        shares=lambda: calibrator.votes.shares,
+        earlier=database.journal.earlier_winners,
         now=parts.now,
     )
     shadows = _shadow_traffic(settings, parts, routing.shadow, context, calibrator)
@@ -417,13 +423,14 @@ def _decision_cache(settings: Settings) -> DecisionCache | None:
     return DecisionCache(max_turns=settings.cache_decisions_turns, max_age_s=settings.cache_decisions_s)
 
 
-def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase) -> Assessors:
+def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase, calibrator: Calibrator) -> Assessors:
     affect = AffectMeasure(parts.affect)
     own = build_assessors(
         parts.model_clients.assessor(),
         [affect, ExperienceMeasure(knowledge.match)] if parts.has_encoder else [affect],
         MeaningSimilarity(parts.embeddings) if parts.has_encoder else None,
         PartWeights(by_part=settings.part_weights),
+        Known(shares=lambda: calibrator.votes.shares, importance=settings.importance),
     )
     return Assessors(by_name={**own, **parts.assessors}, default=settings.assessor, streamed=settings.streamed_assessor)
 
@@ -625,6 +632,7 @@ def _knowledge(settings: Settings, parts: Parts) -> KnowledgeBase:
             encoder=settings.similarity_encoder,
         ),
         timeout_s=settings.similarity_timeout_ms / 1000,
+        covers=settings.knowledge_covers,
     )
     limits = AddLimits(
         cut=ChunkSizes(most=settings.chunk_characters, overlap=settings.chunk_overlap_characters),

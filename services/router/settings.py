@@ -28,11 +28,18 @@ class Settings(ApiSettings):
     weight_conflict: float = Field(PAPER_WEIGHTS.conflict, description="Weight of conflict in the activation")
     weight_importance: float = Field(PAPER_WEIGHTS.importance, description="Weight of importance in the activation")
     weight_experience: float = Field(PAPER_WEIGHTS.experience, description="Weight of 1 - experience in the activation")
-    assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
-        "draft", description="How the state of a question is measured"
+    assessor: Literal["answers", "verbalized", "probe", "hybrid", "draft"] = Field(
+        "answers", description="How the state of a question is measured"
     )
-    streamed_assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
-        "hybrid", description="The same where the answer is streamed, which has no use for a draft"
+    streamed_assessor: Literal["answers", "verbalized", "probe", "hybrid", "draft"] = Field(
+        "answers", description="The same where the answer is streamed, which has no use for a draft"
+    )
+    importance: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Importance of every request, as a policy, for the assessor `answers`, which then calls no model;"
+        " empty: the model rates it",
     )
     part_weights: dict[str, float] = Field(
         {}, description='Weights of parts inside their component, where they are not 1, e.g. {"check": 2}'
@@ -117,6 +124,11 @@ class Settings(ApiSettings):
     )
     experience_weight: float = Field(
         DEFAULT_WEIGHTS.experience, description="Weight of similarity to verified answers in it"
+    )
+    knowledge_covers: bool = Field(
+        False,
+        description="Whether what is stored covers the questions of the deployment: then nothing near means not known"
+        " (experience 0), else it leaves experience unknown",
     )
     similarity_floor: float = Field(
         DEFAULT_CALIBRATION.floor, ge=-1, le=1, description="Cosine up to which two texts count as unrelated"

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from chassis.page_tokens import parts_of
+from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
@@ -53,6 +54,10 @@ class FakeCalibration:
 
     async def source_records(self) -> Sequence[SourceRecord]:
         """Return no record of a source."""
+        return ()
+
+    async def system_one_records(self) -> Sequence[KindRecord]:
+        """Return no labelled answer of System 1."""
         return ()
 
     async def vote_labels(self) -> Sequence[LabelCount]:

@@ -25,6 +25,7 @@ from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
 from services.router.errors import RunNotFound
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
+from services.router.service.answering.measured_state import AskedQuestion
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.assessment.measures import Assessment
 from services.router.service.assessment.subject import Subject
@@ -106,6 +107,10 @@ class FakeRuns:
         chosen = [run for run in self._runs if request.strategy in ("", run.strategy)]
         shown = chosen[: request.page_size]
         return ListRunsResponse(runs=shown, next_page_token=shown[-1].run_id if len(chosen) > len(shown) else "")
+
+    async def earlier_winners(self, _asked: AskedQuestion, /) -> Sequence[str]:
+        """Return no earlier run."""
+        return ()
 
     async def by_request(self, _key_name: str, request_id: str, /) -> Run | None:
         """Return the run that answered a request."""
@@ -193,7 +198,7 @@ def router_parts(home: Path) -> Parts:
         embeddings=fake_embeddings(),
         peers=peers({}),
         home=home,
-        assessors={"draft": assessor, "hybrid": assessor},
+        assessors={"answers": assessor},
         strategies={Strategy.SYSTEM_ONE: FakeSystemOne(), Strategy.DIALECTIC: FakeDialectic()},
     )
 

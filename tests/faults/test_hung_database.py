@@ -13,8 +13,10 @@ import psycopg
 import pytest
 
 from chassis import database as db
+from tests.support.apis import RestApi
+from tests.support.arbiter import arbiter_at
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import Database, Process, cast, process, until
+from tests.support.stack import ROUTER, Database, Process, cast, process, router_at, until
 
 # What a request may take beyond its time-out, by the promise of the suite; the rest is for a busy test machine [s].
 OVER_S, SPARE_S = 0.5, 1.5
@@ -128,6 +130,30 @@ async def test_while_the_database_is_frozen_runs_go_to_disk_and_the_router_stops
 
         async with asyncio.timeout(30):
             await until(is_written_back)
+
+
+async def test_a_vote_is_answered_while_the_database_is_frozen_and_its_instability_is_unknown(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path
+) -> None:
+    scripted.answer = lambda body: ["Final Answer: 4" if "Final Answer" in str(body["messages"]) else "It is 4."]
+    vote = {"question": "What is 2 + 2?", "strategy": "vote", "envelope": {"timeout_ms": 20_000}}
+    async with (
+        arbiter_at(scripted, programs=False) as arbiter,
+        router_at(scripted, database.url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+    ):
+        rest = RestApi(router.rest, ROUTER)
+        known = (await rest.ask("Answer", **vote))["run"]
+        assert await router.journal.flush(10)
+        stable = (await rest.ask("Answer", **vote))["run"]
+        database.freeze()
+        frozen = (await rest.ask("Answer", **vote))["run"]
+        database.thaw()
+
+    assert known["answer"] == stable["answer"] == frozen["answer"] == "It is 4."
+    assert stable["state"]["parts"]["instability"] == 0.0
+    assert "instability" not in frozen["state"]["parts"]
+    assert frozen["state"]["unknown_reasons"]["instability"].startswith("DATABASE_UNAVAILABLE")
+    assert frozen["state"]["conflict"] == 0.0
 
 
 async def test_a_request_with_an_identifier_is_answered_in_time_and_says_that_repetitions_are_not_recognised(

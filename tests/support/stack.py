@@ -212,6 +212,7 @@ async def router_at(
     max_in_flight: int = 512,
     max_deliberations: int = 32,
     assessor: str = VERBALIZED,
+    streamed_assessor: str = "",
     encoder_url: str = "",
     storage: RunStorageOptions | None = None,
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
@@ -236,7 +237,7 @@ async def router_at(
         max_in_flight=max_in_flight,
         max_deliberations=max_deliberations,
         assessor=assessor,
-        streamed_assessor=assessor,
+        streamed_assessor=streamed_assessor or assessor,
         **storage_settings(storage),
         calibration_minimum=fitting.minimum,
         calibration_growth=fitting.growth,

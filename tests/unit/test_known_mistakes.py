@@ -84,7 +84,9 @@ def test_experience_reaches_both_ends_of_its_range() -> None:
     line = SimilarityCalibration()
     ends = [{"knowledge": cosine, "experience": cosine} for cosine in (line.floor, line.ceiling)]
 
-    reached = [experience_match(cosines, weights=ExperienceWeights(), calibration=line).value for cosines in ends]
+    reached = [
+        experience_match(cosines, weights=ExperienceWeights(), calibration=line, covers=True).value for cosines in ends
+    ]
 
     assert reached == [0.0, 1.0]
 

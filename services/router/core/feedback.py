@@ -23,6 +23,10 @@ class LabelOrigin(StrEnum):
     VOLUNTEERED = "VOLUNTEERED"
 
 
+# Origins of labels that were drawn at random, and so say something of all answers.
+DRAWN_AT_RANDOM = frozenset({LabelOrigin.EXAM, LabelOrigin.SAMPLED})
+
+
 @value
 class Learnable:
     """This value holds the parts of a run that feedback can teach.

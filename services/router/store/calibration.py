@@ -39,6 +39,7 @@ from chassis.json_text import dumps
 from chassis.page_tokens import parts_of
 from chassis.serving.stored import from_stored, readable
 from kernel.activation import Route
+from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
@@ -46,7 +47,7 @@ from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount, VoteEvidence
 from kernel.votes.votes import MODEL_ALONE, VoteMode
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
-from services.router.core.feedback import RIGHT_FROM
+from services.router.core.feedback import DRAWN_AT_RANDOM, RIGHT_FROM
 from services.router.core.strategies import Strategy
 from services.router.errors import CalibrationNotFound
 from services.router.service.assessment.routing import CACHED
@@ -288,6 +289,38 @@ class PostgresCalibration:
             for agent, mode, votes, right in rows
             if mode in VoteMode.__members__  # a newer version may know more
         ]
+
+    async def system_one_records(self) -> Sequence[KindRecord]:
+        """Return how often System 1 was right on each kind of question, over its newest answers drawn at random.
+
+        Labels that users volunteered do not count.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        kind = func.coalesce(RunRow.document["route"]["kind"].astext, "")
+        newest = (
+            select(kind.label("kind"), (RunFeedbackRow.score >= RIGHT_FROM).label("is_right"))
+            .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
+            .where(
+                IS_SERVED,
+                RunFeedbackRow.counts,
+                RunFeedbackRow.origin.in_(sorted(DRAWN_AT_RANDOM)),
+                RunRow.strategy == Strategy.SYSTEM_ONE,
+                RunRow.outcome == "ANSWERED",
+            )
+            .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
+            .limit(MOST_VOTE_LABELS)
+            .subquery()
+        )
+        query = (
+            select(newest.c.kind, func.count(), func.count().filter(newest.c.is_right))
+            .group_by(newest.c.kind)
+            .order_by(newest.c.kind)
+        )
+        async with transaction(self._sessions) as session:
+            rows = (await session.execute(query)).all()
+        return [KindRecord(kind=row[0], labels=row[1], right=row[2]) for row in rows]
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source.

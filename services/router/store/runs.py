@@ -31,6 +31,7 @@ from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.stored import from_stored, readable
 from services.router.errors import RunNotFound
 from services.router.service.answering.idempotency import LOOKUP_WITHIN_S
+from services.router.service.answering.measured_state import EARLIER_WITHIN_S, MOST_EARLIER, AskedQuestion
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
 from services.router.store.tables import RouterTable
@@ -38,6 +39,10 @@ from services.router.store.tables import RouterTable
 UNIQUE_VIOLATION = "23505"
 # The caller's identifier of the request, also of a run that ended in an error; spelled as its index is.
 CALLER_REQUEST_ID = literal_column("router.runs.document->>'request_id'", String)
+# Of the runs whose answer votes gave, spelled as their index is.
+MESSAGES_DIGEST: Any = literal_column("router.runs.document->>'messages_digest'", String)
+WINNER_DIGEST = literal_column("router.runs.document->>'winner_digest'", String)
+HAS_WINNER = text("router.runs.document->>'winner_digest' <> '' AND router.runs.shadow_of = ''")
 FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "created_at", "origin")
 
 
@@ -57,6 +62,14 @@ class RunRow(RouterTable):
             postgresql_where="document->>'request_id' <> ''",
         ),
         Index("ix_runs_shadow", "run_id", postgresql_where="shadow_of <> ''"),
+        Index(
+            "ix_runs_question",
+            "key_name",
+            text("(document->>'messages_digest')"),
+            "config_version",
+            "run_id",
+            postgresql_where="document->>'winner_digest' <> '' AND shadow_of = ''",
+        ),
     )
 
     run_id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -143,6 +156,27 @@ class PostgresRuns:
         async with transaction(self._sessions.within(LOOKUP_WITHIN_S)) as session:
             row = (await session.scalars(query)).first()
         return None if row is None else from_stored(row.document, Run, record="run", record_id=row.run_id)
+
+    async def earlier_winners(self, asked: AskedQuestion) -> Sequence[str]:
+        """Return the digests of the winning answers of earlier served runs of a question, the newest 50.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        query = (
+            select(WINNER_DIGEST)
+            .select_from(RunRow)
+            .where(
+                RunRow.key_name == asked.key_name,
+                asked.messages_digest == MESSAGES_DIGEST,
+                RunRow.config_version == asked.config_version,
+                HAS_WINNER,
+            )
+            .order_by(RunRow.run_id.desc())
+            .limit(MOST_EARLIER)
+        )
+        async with transaction(self._sessions.within(EARLIER_WITHIN_S)) as session:
+            return (await session.scalars(query)).all()
 
     async def page(self, request: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
         """Return a page of the runs of a key, newest first; an empty name finds the runs of all keys.

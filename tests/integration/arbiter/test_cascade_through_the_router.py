@@ -155,6 +155,8 @@ async def test_the_stronger_model_answers_where_they_do_not_agree(api: Api, mode
     assert sorted(run["usage"]["stages"]) == ["escalation", "vote"]
     # The votes say nothing of how probably another model's answer is right.
     assert (run["confidence"], run["confidence_state"]) == (None, None)
+    assert (run["state"]["correctness"], run["state"]["conflict"]) == (None, 0.5)
+    assert run["state"]["unknown_reasons"]["correctness"].startswith("the stronger model answered")
 
 
 async def test_the_stronger_model_answers_where_no_vote_is_valid(api: Api, models: Models) -> None:
@@ -181,6 +183,7 @@ async def test_answers_that_cannot_be_compared_go_to_the_stronger_model_at_once(
     run = (await api.ask("Answer", **REQUEST, answer_type="CODE"))["run"]
 
     assert (run["answer"], run["escalation"]["reason"]) == ("It is 6.", "NOT_COMPARABLE")
+    assert run["state"] is None  # nothing was voted on
     assert models.calls[1:] == (0, 1)
 
 

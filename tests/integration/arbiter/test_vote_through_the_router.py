@@ -1,21 +1,26 @@
 """`metacog/vote`: the draft votes first, the arbiter asks for more, and the confidence is a probability."""
 
 from collections.abc import AsyncIterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
+from chassis.ids import new_id
+from chassis.serving.auth import ApiKey, Keyring
 from configuration.agents import AgentConfig
 from kernel.votes.competence import recorded_competences
 from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import VoteEvidence, probability_model
+from services.router.compose import RoutingRules
+from services.router.service.assessment.routing import RoutingConfig
 from services.router.store.calibration import PostgresCalibration
 from tests.support.apis import Api, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import ROUTER, RunningRouter, router_at, until
+from tests.support.stack import ROUTER, RunningRouter, quick_storage, router_at, until
 
 QUESTION = "What is 2 + 2?"
 REQUEST = {"question": QUESTION, "strategy": "vote", "seed": 5}
@@ -68,6 +73,94 @@ async def test_the_draft_and_one_vote_that_agree_are_an_answer_with_its_probabil
     assert sorted(run["usage"]["stages"]) == ["system1", "vote"]
 
 
+async def test_the_run_has_the_state_that_the_votes_measured(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("It is 4.", "5", "4")
+    before = {"correctness": 0.5, "conflict": 0.9, "importance": 0.3}
+    question = f"What is 2 + 2, {new_id()}?"
+
+    run = (await api.ask("Answer", question=question, strategy="vote", seed=5, msv=before))["run"]
+
+    state = run["state"]
+    assert (state["correctness"], state["conflict"]) == (run["confidence"], pytest.approx(1 / 3))
+    assert (state["kind"], state["importance"], state["experience"]) == ("RETROSPECTIVE", 0.3, None)
+    # The draft agrees with one of two reasoned votes, and these differ from each other.
+    assert state["parts"] == {"source_disagreement": 0.5, "internal_inconsistency": 1.0}
+    assert state["unknown_reasons"]["instability"] == "no earlier run of this question is recorded"
+    assert run["route"]["msv"]["conflict"] == 0.9  # the state before stays what it was
+
+
+async def test_answers_of_earlier_runs_of_the_same_question_show_how_stable_it_is(
+    api: Api, router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    asked = {**REQUEST, "question": f"What is 2 + 2, {new_id()}?"}
+    for answer in ("4", "5"):
+        scripted.answer = Voters(f"It is {answer}.", answer)
+        await api.ask("Answer", **asked)
+        assert await router.journal.flush(10)
+    scripted.answer = Voters("It is 4.", "4")
+    other = (await api.ask("Answer", **{**asked, "question": f"What is 2 + 2, {new_id()}?"}))["run"]
+    scripted.answer = Voters("It is 4.", "4")
+
+    events = dict(await api.events("Answer", **asked))
+    run = events["run_finished"]["run"]
+
+    assert run["state"]["parts"]["instability"] == 0.5
+    assert "instability" not in run["state"]["unknown_reasons"]
+    assert "instability" not in other["state"]["parts"]
+    assert await router.journal.flush(10)
+    shown = (await api.ask("GetRun", run_id=run["run_id"]))["run"]
+    assert (shown["state"], shown["winner_digest"]) == (run["state"], run["winner_digest"])
+    assert len(run["winner_digest"]) == 64
+
+
+async def test_earlier_runs_of_another_key_or_another_configuration_do_not_count(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    asked = {**REQUEST, "question": f"What is 2 + 2, {new_id()}?"}
+    keyring = Keyring([ApiKey(name=name, sha256=sha256(name.encode()).hexdigest()) for name in ("ann", "bob")])
+    states = []
+    async with arbiter_at(scripted, programs=False) as arbiter:
+        for version, name in (("one", "ann"), ("one", "bob"), ("two", "ann"), ("one", "ann")):
+            rules = RoutingRules(config=RoutingConfig(version=version))
+            async with router_at(
+                scripted,
+                database_url,
+                tmp_path,
+                others={"arbiter": arbiter.grpc},
+                keyring=keyring,
+                routing=rules,
+                storage=quick_storage(tmp_path, contents=False),
+            ) as running:
+                rest = RestApi(running.rest, ROUTER, {"authorization": f"Bearer {name}"})
+                scripted.answer = Voters("It is 4.", "4")
+                states.append((await rest.ask("Answer", **asked))["run"]["state"])
+                assert await running.journal.flush(10)
+
+    # Only the last has an earlier run of the same key and configuration; contents are not stored, and digests are.
+    assert ["instability" in state["parts"] for state in states] == [False, False, False, True]
+    assert states[-1]["parts"]["instability"] == 0.0
+
+
+async def test_a_chat_shows_the_measured_state_where_its_confidence_is(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    scripted.answer = Voters("It is 4.", "5", "4")
+    body = {"model": "metacog/vote", "messages": [{"role": "user", "content": f"What is 2 + 2, {new_id()}?"}]}
+
+    async with httpx.AsyncClient(base_url=router.rest) as client:
+        field = (await client.post("/v1/chat/completions", json=body)).raise_for_status().json()["metacog"]
+
+    assert (field["state"]["correctness"], field["state"]["conflict"]) == (field["confidence"], pytest.approx(1 / 3))
+
+
+async def test_a_run_without_votes_has_no_measured_state(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("It is 4.")
+
+    run = (await api.ask("Answer", question=QUESTION, strategy="system1"))["run"]
+
+    assert (run["state"], run["winner_digest"]) == (None, "")
+
+
 async def test_every_vote_is_an_event_of_the_run(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = Voters("It is 4.", "5", "4")
 
@@ -94,6 +187,8 @@ async def test_no_valid_vote_is_an_abstention_without_a_confidence(api: Api, scr
     run = (await api.ask("Answer", **REQUEST, answer_type="NUMBER"))["run"]
 
     assert (run["outcome"], run["confidence"], run["confidence_state"]) == ("ABSTAINED", None, None)
+    assert (run["state"]["correctness"], run["state"]["conflict"], run["winner_digest"]) == (None, None, "")
+    assert run["state"]["unknown_reasons"]["correctness"] == "no vote is valid"
 
 
 async def test_three_must_agree_where_much_depends_on_the_answer(api: Api, scripted: ScriptedLLM) -> None:
@@ -240,6 +335,33 @@ async def test_labelled_votes_are_counted_by_their_evidence(router: RunningRoute
         labels, right = before.get(evidence, (0, 0))
         gained[evidence] = (found[evidence][0] - labels, found[evidence][1] - right)
     assert gained == {sure: (2, 1), unsure: (1, 1)}
+
+
+async def test_labels_drawn_at_random_show_how_often_system_one_is_right(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    store: PostgresCalibration = router.calibrator._store  # type: ignore[assignment]
+    before = {one.kind: (one.labels, one.right) for one in await store.system_one_records()}.get("", (0, 0))
+    rest = RestApi(router.rest, ROUTER)
+    labels = [("system1", "EXAM", True), ("system1", "SAMPLED", False), ("system1", "VOLUNTEERED", True),
+              ("vote", "EXAM", True)]  # fmt: skip
+    for strategy, origin, correct in labels:
+        scripted.answer = Voters("It is 7.", "7")
+        run = (await rest.ask("Answer", question=QUESTION, strategy=strategy))["run"]
+        label = {"feedback_id": run["run_id"], "correct": correct, "origin": origin}
+        await rest.ask("SubmitFeedback", run_id=run["run_id"], **label)
+
+    after = {one.kind: (one.labels, one.right) for one in await store.system_one_records()}[""]
+    assert (after[0] - before[0], after[1] - before[1]) == (2, 1)
+
+    async def is_in_force() -> bool:
+        return router.calibrator.votes.shares.overall == after
+
+    await until(is_in_force)
+    scripted.answer = Voters("It is 7.")
+    state = {"question": QUESTION, "assessor": "answers"}
+    shares = router.calibrator.votes.shares
+    assert (await rest.ask("Assess", **state))["msv"]["parts"]["overall_share"] == shares.overall_share
 
 
 async def test_labels_record_how_often_each_source_was_right(router: RunningRouter, scripted: ScriptedLLM) -> None:

@@ -6,13 +6,14 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.terminal.exits import INTERRUPTED, OK
 from tests.support.gateway import Suite, gateway
 from tests.support.models.scripted_llm import ScriptedLLM, Stall
-from tests.support.stack import ROOT, TROUBLED, cast, environment
+from tests.support.stack import ROOT, TROUBLED, cast, environment, process
 
 
 @pytest.fixture
@@ -119,3 +120,36 @@ async def test_a_batch_that_is_killed_continues_where_it_stopped(
     assert {each["response"]["body"]["choices"][0]["message"]["content"] for each in answers} == {"It is 7 times 13."}
     assert all(each["response"]["request_id"] for each in answers)
     assert len(scripted.requests) == 4 + 3
+
+
+async def test_route_and_ask_measure_a_question_by_the_same_assessor(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = lambda body: ['{"r": [30, 20, 10]}' if "response_format" in body else "It is 7 times 13."]
+    inference = {
+        "METACOG_INFERENCE_URL": f"{scripted.url}/v1",
+        "METACOG_DATABASE_URL": database_url,
+        "METACOG_ROUTER_SPOOL_DIR": tmp_path,
+    }
+    async with process("router", **inference) as router:
+        asked = [await asked_of(router.rest, command) for command in ("route", "ask")]
+
+    routed, answered = asked[0], asked[1]["route"]
+    assert routed["assessor"] == answered["assessor"] == "answers"
+    assert (routed["msv"], routed["activation"]) == (answered["msv"], answered["activation"])
+    assert (routed["system"], routed["strategy"]) == (answered["system"], answered["strategy"])
+
+
+async def asked_of(router: str, command: str) -> dict[str, Any]:
+    """What `metacog route` or `metacog ask` returns for one question, as JSON."""
+    asking = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cli", command, "Is 91 prime?", "--seed", "1", "--json", "--router", router),
+        cwd=ROOT,
+        env=environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await asking.communicate()
+    assert asking.returncode == OK
+    found: dict[str, Any] = json.loads(out)
+    return found

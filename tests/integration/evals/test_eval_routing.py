@@ -229,7 +229,7 @@ async def test_a_router_with_keys_wants_one(
         ([], "give the folder with the data sets"),
         (["--data", "nowhere"], "nowhere is no folder"),
         (["--data", "DATA", "--sets", "rivers"], "there is no data set rivers"),
-        (["--data", "DATA", "--assessors", "oracle"], "there is no assessor oracle; there are verbalized, probe"),
+        (["--data", "DATA", "--assessors", "oracle"], "there is no assessor oracle; there are answers, verbalized"),
         (["--data", "DATA", "--router", f"http://{NO_SERVER}"], f"no router answers at http://{NO_SERVER}"),
         (["--report-only", "nowhere"], "nowhere cannot be read"),
     ],

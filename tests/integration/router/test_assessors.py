@@ -1,4 +1,4 @@
-"""The four assessors over a scripted model: what each asks, what each makes of the replies, what it costs."""
+"""The five assessors over a scripted model: what each asks, what each makes of the replies, what it costs."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -10,6 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from kernel.votes.prior import SHIPPED_PRIOR
+from services.router.service.assessment.assessors import ANSWERS
+from services.router.settings import Settings
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.models.llm_replies import ScriptedChoice
 from tests.support.models.scripted_llm import MINIMAL, Body, ErrorReply, ScriptedLLM, Stall
@@ -64,6 +67,99 @@ def api(router: RunningRouter, request: pytest.FixtureRequest) -> Api:
 
 async def assessed(api: Api, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     return await api.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
+
+
+async def test_the_default_assessor_is_one_for_route_assess_answers_and_streams_alike(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = ModelReplies()
+    asked = {"question": "What is 2 + 2?", "seed": 3}
+    chat = {"model": "metacog", "messages": [{"role": "user", "content": "What is 2 + 2?"}]}
+    shipped = Settings.model_construct()
+    async with (
+        router_at(
+            scripted, database_url, tmp_path, assessor=shipped.assessor, streamed_assessor=shipped.streamed_assessor
+        ) as router,
+        httpx.AsyncClient(base_url=router.rest) as client,
+    ):
+        both = (RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER))
+        routed = [await api.ask("Route", **asked) for api in both]
+        assessed_once = [await api.ask("Assess", **asked) for api in both]
+        answered = [(await api.ask("Answer", **asked))["run"]["route"] for api in both]
+        streamed = dict(await both[0].events("Answer", **asked))["routed"]
+        chats = [
+            (await client.post("/v1/chat/completions", json={**chat, "stream": way})).text for way in (True, False)
+        ]
+
+    decisions = [*routed, *answered, streamed]
+    assert {one["assessor"] for one in (*decisions, *assessed_once)} == {ANSWERS}
+    assert [one["msv"] for one in (*decisions, *assessed_once)] == [routed[0]["msv"]] * 7
+    assert [(one["system"], one["activation"]) for one in decisions] == [
+        (routed[0]["system"], routed[0]["activation"])
+    ] * 5
+    assert all('"assessor":"answers"' in reply.replace(": ", ":") for reply in chats)
+
+
+async def test_correctness_before_any_answer_is_the_share_right_and_conflict_is_unknown(api: Api) -> None:
+    msv = (await assessed(api, ANSWERS))["msv"]
+
+    assert msv["correctness"] == msv["parts"]["prior_share"] == SHIPPED_PRIOR.share_right
+    assert (msv["conflict"], msv["unknown_reasons"]["conflict"]) == (
+        None,
+        "one answer alone has nothing to disagree with",
+    )
+    assert (msv["importance"], msv["parts"]["consequence"], msv["kind"]) == (0.2, 0.3, "PROSPECTIVE")
+
+
+async def test_the_confidence_of_a_system_one_answer_is_that_share_and_says_that_no_label_is_behind_it(
+    api: Api,
+) -> None:
+    run = (await api.ask("Answer", question="What is 2 + 2?", assessor=ANSWERS))["run"]
+
+    assert (run["strategy"], run["answer"]) == ("system1", "Two and two.\nFinal Answer: 4")
+    assert (run["confidence"], run["confidence_source"]) == (SHIPPED_PRIOR.share_right, ANSWERS)
+    assert (run["confidence_state"], run["confidence_labels"]) == ("PRIOR", 0)
+
+
+@pytest.mark.parametrize("rated", [(30, 20, 10), (1, 2, 3)])
+async def test_what_is_neither_answer_nor_vote_has_at_most_64_tokens_even_where_the_rating_is_asked_for_twice(
+    api: Api, scripted: ScriptedLLM, rated: tuple[int, ...]
+) -> None:
+    replies = ModelReplies(importance=json.dumps({"r": rated}))
+    scripted.answer = replies
+
+    run = (await api.ask("Answer", question="What is 2 + 2?", assessor=ANSWERS))["run"]
+
+    others = [body for body in scripted.bodies if part_of(body) != "draft"]
+    assert [part_of(body) for body in others] == ["importance"] * (1 if rated == (30, 20, 10) else 2)
+    assert sum(body["max_tokens"] * (body.get("n") or 1) for body in others) <= 64
+    assert run["usage"]["stages"]["assess"]["completion_tokens"] <= 64
+    assert set(run["usage"]["stages"]) == {"assess", "system1"}
+
+
+async def test_an_importance_by_policy_calls_no_model_and_is_shown_as_one(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    async with router_at(scripted, database_url, tmp_path, assessor=ANSWERS, importance=0.8) as router:
+        replies = [await assessed(api, "") for api in (RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER))]
+
+    assert scripted.bodies == []
+    for reply in replies:
+        assert (reply["msv"]["importance"], reply["msv"]["parts"]["importance_by_policy"]) == (0.8, 0.8)
+        assert (reply["assessor"], reply["usage"]["generations"]) == (ANSWERS, 0)
+
+
+@pytest.mark.parametrize("reply", ["bad", '{"r": [200]}'])
+async def test_a_rating_of_importance_that_cannot_be_read_is_unknown_and_system_two_is_the_default(
+    api: Api, scripted: ScriptedLLM, reply: str
+) -> None:
+    scripted.answer = ModelReplies(importance=reply)
+
+    routed = await api.ask("Route", question="What is 2 + 2?", assessor=ANSWERS)
+
+    assert routed["msv"]["importance"] is None
+    assert routed["msv"]["unknown_reasons"]["importance"]
+    assert (routed["system"], routed["reason"], routed["activation"]["value"]) == ("SYSTEM_TWO", "undetermined", None)
 
 
 async def test_the_rating_is_the_models_own(api: Api, scripted: ScriptedLLM) -> None:

@@ -27,6 +27,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv.experience import ExperienceWeights
 from kernel.outcomes import Outcome
+from services.router.service.assessment.assessors import ANSWERS
 from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
@@ -141,20 +142,50 @@ async def test_a_paraphrase_finds_what_was_added(rest: RestApi, rpc: RpcApi) -> 
     assert (found["hits"][0]["document_id"], found["hits"][0]["title"]) == ("fjord", "Fjord")
 
 
-async def test_experience_is_near_one_for_stored_texts_and_near_zero_for_unrelated_ones(
-    rest: RestApi,
-) -> None:
+async def test_experience_is_near_one_for_stored_texts_and_unknown_for_unrelated_ones(rest: RestApi) -> None:
     await rest.ask("AddKnowledge", documents=[{"text": FJORD}, {"text": COOKING}])
 
     stored, _, parts = await experience_of(rest, FJORD)
     again, _, _ = await experience_of(rest, FJORD_AGAIN)
-    unrelated, _, _ = await experience_of(rest, UNRELATED)
+    unrelated, reason, unrelated_parts = await experience_of(rest, UNRELATED)
 
     assert stored == parts["knowledge_similarity"] == 1.0
     assert again is not None
     assert again > 0.9
-    assert unrelated is not None
-    assert unrelated < 0.1
+    assert (unrelated, reason) == (None, "nothing that is stored is near")
+    assert unrelated_parts["knowledge_similarity"] == 0.0
+
+
+async def test_a_question_is_routed_alike_before_and_after_an_unrelated_document_is_added(
+    scripted: ScriptedLLM, place: VectorSpace, encoder_url: str, tmp_path: Path
+) -> None:
+    question = {"question": "What is the capital of France?", "seed": 7}
+    scripted.answer = lambda _: ['{"r": [30, 20, 10]}']
+    async with router_at(scripted, place.url, tmp_path, encoder_url=encoder_url, assessor=ANSWERS) as running:
+        apis = (RestApi(running.rest, ROUTER), RpcApi(running.grpc, ROUTER))
+
+        before = [await api.ask("Route", **question) for api in apis]
+        await apis[0].ask("AddKnowledge", documents=[{"text": COOKING}])
+        after = [await api.ask("Route", **question) for api in apis]
+
+    assert [routed["activation"]["value"] is None for routed in before] == [False, False]
+    assert [routed["activation"] for routed in after] == [routed["activation"] for routed in before]
+    assert [routed["system"] for routed in after] == [routed["system"] for routed in before]
+    reasons = [routed["msv"]["unknown_reasons"]["experience"] for routed in (before[0], after[0])]
+    assert reasons == ["nothing is stored yet", "nothing that is stored is near"]
+
+
+async def test_where_the_operator_declares_that_it_covers_the_questions_nothing_near_is_an_experience_of_zero(
+    scripted: ScriptedLLM, place: VectorSpace, encoder_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = cast()
+    async with router_at(scripted, place.url, tmp_path, encoder_url=encoder_url, knowledge_covers=True) as running:
+        rest = RestApi(running.rest, ROUTER)
+        await rest.ask("AddKnowledge", documents=[{"text": COOKING}])
+
+        value, reason, _ = await experience_of(rest, UNRELATED)
+
+    assert (value, reason) == (0.0, "")
 
 
 async def test_with_nothing_stored_experience_is_unknown_with_a_reason(rest: RestApi) -> None:
@@ -277,7 +308,7 @@ async def test_a_run_without_an_answer_or_its_text_teaches_nothing(
 
 async def test_both_sources_count_by_their_weights(place: VectorSpace, encoder_url: str) -> None:
     known = knowledge_base(encoder_url, place.library)
-    uneven = ExperienceMatching(weights=ExperienceWeights(knowledge=0.25, experience=0.75))
+    uneven = ExperienceMatching(weights=ExperienceWeights(knowledge=0.25, experience=0.75), covers=True)
     weighted = KnowledgeBase(known.embeddings, place.library, uneven, AddLimits())
     await known.experience.learn(run_of(FJORD))
     [_ async for _ in known.use.add(AddKnowledgeRequest(documents=[NewDocument(text=COOKING)]), key=key("ann"))]
@@ -286,6 +317,7 @@ async def test_both_sources_count_by_their_weights(place: VectorSpace, encoder_u
 
     assert matched.parts == {"knowledge_similarity": 0.0, "experience_similarity": 1.0}
     assert matched.value == 0.75
+    assert (await known.match([Turn(role="user", content=FJORD)], "", Spend(LIMITS))).value == 1.0  # the near one alone
     await known.embeddings.close()
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from cli.answers.deliberations import show_deliberation
+from cli.answers.deliberations import show_deliberation, show_measured_state
+from cli.answers.drawing import state
 from cli.answers.drawing_answers import arbitration, assessments, task
 from cli.terminal.output import stdout
 
@@ -221,3 +222,34 @@ def test_votes_are_drawn_in_their_order_with_how_the_vote_ended(capsys: pytest.C
     assert "bob reasoned: BACKEND_UNAVAILABLE" in shown
     rows = [line.split() for line in shown.splitlines() if line.strip()[:1].isdigit()]
     assert [row[1] for row in rows] == ["small", "small", "ada"]
+
+
+def test_the_state_measured_by_votes_has_its_parts_and_the_reasons_of_unknown_ones() -> None:
+    measured = {
+        "correctness": 0.873,
+        "conflict": 0.333,
+        "parts": {"source_disagreement": 0.5},
+        "unknown_reasons": {"experience": "nothing near", "instability": "no earlier run"},
+    }
+
+    with stdout.capture() as drawn:
+        show_measured_state({"state": measured})
+        show_measured_state({"state": None})
+        show_measured_state({})
+
+    lines = [" ".join(line.split()) for line in drawn.get().splitlines()]
+    assert sum("state measured by the votes" in line for line in lines) == 1
+    assert any(line.startswith("CE correctness") and line.endswith("0.873") for line in lines)
+    assert any(line.startswith("source disagreement") and line.endswith("0.500") for line in lines)
+    assert "instability unknown no earlier run" in lines
+    assert "EM experience unknown nothing near" in lines
+
+
+def test_a_component_that_was_not_measured_on_the_question_says_what_it_rests_on() -> None:
+    before = {"correctness": 0.5, "importance": 0.2, "parts": {"prior_share": 0.5, "importance_by_policy": 0.2}}
+
+    with stdout.capture() as drawn:
+        stdout.print(state(before))
+
+    assert "share right of the prior; no label yet" in drawn.get()
+    assert "fixed by policy" in drawn.get()

@@ -24,7 +24,7 @@ CODE = ("kernel", "chassis", "services", "console", "encoder", "embedded", "eval
         ("METACOG_ROUTER_REST_PORT", "80.5", "a whole number"),
         ("METACOG_ROUTER_MAX_BODY_BYTES", "7", "at least 1024"),
         ("METACOG_DELEGATION_LEARNING_RATE", "0", "above 0"),
-        ("METACOG_ROUTER_ASSESSOR", "oracle", "one of verbalized, probe, hybrid, draft"),
+        ("METACOG_ROUTER_ASSESSOR", "oracle", "one of answers, verbalized, probe, hybrid, draft"),
         ("METACOG_ROUTER_KEEP_CONTENTS", "perhaps", "true or false"),
         ("METACOG_ROUTER_MODEL_ALIASES", "[]", "a JSON object"),
         ("METACOG_ARBITER_SOLVER_AGENTS", "ada", "a JSON list"),

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 from chassis.errors import PeerUnavailable
@@ -133,6 +134,56 @@ def cast(index: int, answer: str | None, **more: object) -> dict[str, Any]:
         "changed_lead": index == 0,
     }
     return facts | more
+
+
+def test_the_state_measured_by_votes_stands_beside_the_state_before_and_unknown_parts_are_unknown() -> None:
+    votes = [cast(0, "4", mode="DRAFT"), cast(1, "4")]
+    before = MSV | {
+        "conflict": None,
+        "parts": {"prior_share": 0.5},
+        "unknown_reasons": {"conflict": "one answer alone"},
+    }
+    after = MSV | {
+        "correctness": 0.87,
+        "conflict": 0.0,
+        "experience": None,
+        "parts": {"source_disagreement": 0.0},
+        "unknown_reasons": {
+            "instability": "no earlier run",
+            "experience": "nothing near",
+            "internal_inconsistency": "<i>",
+        },
+    }
+    ended = run("vote", deliberation={"votes": votes, "groups": [], "left_out": []}, state=after)
+    ended["route"]["msv"] = before
+
+    shown = drawn("panels/votes.html", picture=pictured([("run_finished", {"run": ended})]))
+    rows = [" ".join(row.split()) for row in re.sub("<[^>]*>", " ", shown.replace("<tr>", "\n")).split("\n")]
+
+    assert "CE correctness 0.50 0.87" in rows
+    assert "CI conflict unknown 0.00" in rows
+    assert "EM experience 0.50 unknown nothing near" in rows
+    assert "source disagreement 0.00" in rows
+    assert "instability unknown no earlier run" in rows
+    assert "<i>" not in shown
+    decision = drawn(
+        "panels/decision.html",
+        picture=pictured(
+            [
+                (
+                    "routed",
+                    ROUTED | {"msv": before, "usage": {"generations": 0}, "policy_row": "", "config_version": "paper"},
+                )
+            ]
+        ),
+    )
+    assert "CE: share right of the prior; no label yet." in decision
+
+
+def test_a_run_without_a_measured_state_shows_none() -> None:
+    ended = pictured([("run_finished", {"run": run("vote", deliberation={"votes": [], "groups": []})})])
+
+    assert "State before and after" not in drawn("panels/votes.html", picture=ended)
 
 
 def test_votes_appear_as_they_come_and_stay_when_the_run_has_ended() -> None:

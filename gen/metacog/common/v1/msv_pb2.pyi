@@ -114,7 +114,7 @@ class MSV(_message.Message):
     """Whether correctness and conflict are prospective or retrospective."""
     @_builtins.property
     def unknown_reasons(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Why a component is unknown, by component name (`correctness`, ...)."""
+        """Why a component is unknown, by component name (`correctness`, ...); or a part of it (`instability`, ...), by its name."""
 
     @_builtins.property
     def parts(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:

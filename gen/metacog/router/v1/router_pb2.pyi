@@ -146,7 +146,7 @@ class AssessRequest(_message.Message):
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
     assessor: _builtins.str
-    """`verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
+    """`answers`, `verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -356,7 +356,7 @@ class RouteRequest(_message.Message):
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
     assessor: _builtins.str
-    """`verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
+    """`answers`, `verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """A ready state; then no model is called."""
@@ -802,7 +802,7 @@ class AnswerRequest(_message.Message):
     stage_max_tokens: _builtins.int
     """Tokens that each stage's text may have [count, >= 1]."""
     assessor: _builtins.str
-    """`verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
+    """`answers`, `verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
     model: _builtins.str
     """Model of the catalogue that answers as System 1; empty: the default one."""
     @_builtins.property
@@ -1010,6 +1010,8 @@ class Run(_message.Message):
     ESCALATION_FIELD_NUMBER: _builtins.int
     SHADOW_FIELD_NUMBER: _builtins.int
     CATALOGUE_NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    WINNER_DIGEST_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -1027,12 +1029,10 @@ class Run(_message.Message):
     confidence: _builtins.float
     """Belief that the answer is right [0..1]; left out (null on REST) when there is no source for it."""
     confidence_source: _builtins.str
-    """Where the confidence comes from: the assessor of the question (`verbalized`, `probe`, `hybrid`, `draft`), `given`
-    with
-    a ready state, `assessment` (of the text that a dialectic ended with), `arbiter` (share among its samples),
-    `solvers`
-    (share among theirs, where no arbitration decided), `votes` (probability of being right), `delegation`; empty when
-    there is none.
+    """Where the confidence comes from: the assessor of the question (`answers`: System 1's share right on questions of its
+    kind; `verbalized`, `probe`, `hybrid`, `draft`), `given` with a ready state, `assessment` (of the text that a
+    dialectic ended with), `arbiter` (share among its samples), `solvers` (share among theirs, where no arbitration
+    decided), `votes` (probability of being right), `delegation`; empty when there is none.
     """
     degraded: _builtins.bool
     """Whether the answer is less than what was asked for."""
@@ -1068,6 +1068,10 @@ class Run(_message.Message):
     """
     catalogue_name: _builtins.str
     """Name of that model in the catalogue; empty where there is no catalogue, and where no single model gave the answer."""
+    winner_digest: _builtins.str
+    """Digest of the winning answer of a vote, salted with the conversation, by which later runs of the same question find
+    out whether their answer differs [sha256, hexadecimal]; empty where there is none.
+    """
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -1124,6 +1128,13 @@ class Run(_message.Message):
     def shadow(self) -> Global___Shadow:
         """The served run that this one shadows; left out (null on REST) for a run that was served itself."""
 
+    @_builtins.property
+    def state(self) -> _msv_pb2.MSV:
+        """The state that the votes measured: CE is the probability that the answer is right, CI 1 - the share of the winning
+        answer among the valid votes, with the parts `internal_inconsistency`, `source_disagreement` and `instability`; EM,
+        PI and ER as in `route.msv`. Left out (null on REST) where nothing was voted on.
+        """
+
     def __init__(
         self,
         *,
@@ -1165,10 +1176,12 @@ class Run(_message.Message):
         escalation: Global___Escalation | None = ...,
         shadow: Global___Shadow | None = ...,
         catalogue_name: _builtins.str = ...,
+        state: _msv_pb2.MSV | None = ...,
+        winner_digest: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "route", b"route", "shadow", b"shadow", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "shadow", b"shadow", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

@@ -21,6 +21,8 @@ from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOL
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
 from kernel.errors import InternalError, MalformedRequest, MetacogError
+from kernel.learning.kind_shares import KindShares
+from kernel.msv import MSV
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
@@ -31,6 +33,13 @@ from services.router.core.shadow import agreement
 from services.router.core.strategies import Strategy, named_strategy
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.idempotency import IdempotentAnswers, replayed_events
+from services.router.service.answering.measured_state import (
+    AskedQuestion,
+    EarlierWinners,
+    VotedAnswer,
+    state_after_vote,
+    winner_digest,
+)
 from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
@@ -44,12 +53,16 @@ from services.router.service.answering.values import (
 )
 from services.router.service.answering.vote_drafts import voting_draft
 from services.router.service.answering.vote_plans import PlannedVote, VotePlans
+from services.router.service.assessment.assessors import only_the_prior
+from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
 from services.router.service.runs.values import Escalation, FellBack, Idempotency, Run, Shadow
 
+# Strategies that ask for votes.
+VOTED = frozenset({Strategy.VOTE, Strategy.CASCADE})
 # Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
 DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
 
@@ -237,7 +250,9 @@ class AnswerContext:
         idempotency: Finds answers to repeated requests.
         admission: Bounds how much is in flight.
         recalibrated: Maps the confidence of a strategy to the one that is served.
+        shares: Returns the shares of right System 1 answers, which the assessor `answers` gives as confidence.
         shadows: Gets every answered request whose strategy the router chose; None where no run gets a shadow.
+        earlier: Looks up the winning answers of earlier runs of a question; None: they are not looked up.
         now: Wall clock.
     """
 
@@ -252,6 +267,8 @@ class AnswerContext:
     answer_tokens: int = 1024
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = without_map
+    shares: Callable[[], KindShares] = only_the_prior
+    earlier: EarlierWinners | None = None
     shadows: "ShadowQueue | None" = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -269,6 +286,8 @@ class AnswerContext:
             idempotency=self.idempotency,
             admission=self.admission,
             recalibrated=self.recalibrated,
+            shares=self.shares,
+            earlier=self.earlier,
             shadows=self.shadows,
             now=self.now,
         )
@@ -395,7 +414,7 @@ async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> Asyn
         run.strategy = strategy
         try:
             with context.admission.attempt(strategy):
-                if strategy in (Strategy.VOTE, Strategy.CASCADE):
+                if strategy in VOTED:
                     await run.plan_vote(strategy, run.route.policy_row)
                 async with aclosing(context.strategies[strategy](run.task(run.route), run.spend)) as events:
                     async for event in events:
@@ -411,6 +430,7 @@ async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> Asyn
             _log.warning("fell back", run_id=run.run_id, strategy=strategy, to=following, reason=error.reason)
             yield run.fall_back(strategy, following, error)
         else:
+            await run.measure_state()
             return
 
 
@@ -433,6 +453,7 @@ class RunInProgress:
         self.vote: PlannedVote | None = None
         self.strategy: Strategy | None = named
         self.idempotency: Idempotency | None = None
+        self.state: MSV | None = None
         self.result = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
         self._context = context
         self._drafter = context.drafter(request, messages)
@@ -530,6 +551,30 @@ class RunInProgress:
             metrics.count_fallback(failed, following, error.reason)
         return event
 
+    async def measure_state(self) -> None:
+        """Measure the state that the votes show, where votes were asked for."""
+        account = self.result.deliberation or {}
+        if self.route is None or self.strategy not in VOTED or "votes" not in account:
+            return
+        escalation = self.result.escalation
+        voted = VotedAnswer(
+            account=account,
+            confidence=self.result.confidence,
+            is_escalated=escalation is not None and escalation.answered,
+        )
+        asked = AskedQuestion(
+            key_name=self.origin.key_name,
+            messages_digest=messages_digest(self.messages),
+            config_version=self.route.config_version,
+        )
+        self.state = await state_after_vote(
+            voted,
+            asked,
+            before=self.route.msv,
+            earlier=self._context.earlier,
+            seconds_left=self.spend.seconds_left(),
+        )
+
     def record(self) -> Run:
         """Record the run as it ended, and return it."""
         return self._record(error_reason="")
@@ -540,12 +585,16 @@ class RunInProgress:
 
     def _confidence(self, result: StrategyResult) -> Mapping[str, Any]:
         """Return the fields about the confidence; a probability of its own is served as it is."""
-        if result.state is not None:
+        state, labels = result.state, result.labels
+        if state is None and result.confidence_source == ANSWERS:
+            shares = self._context.shares()
+            state, labels = shares.state, shares.labels("")
+        if state is not None:
             return {
                 "confidence": result.confidence,
                 "confidence_raw": result.confidence,
-                "confidence_state": result.state,
-                "confidence_labels": result.labels,
+                "confidence_state": state,
+                "confidence_labels": labels,
             }
         return served_confidence(
             self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence
@@ -576,13 +625,14 @@ class RunInProgress:
         # A run that ended in an error has no answer that could be degraded: `error_reason` states why.
         outcome = Outcome.ANSWERED if error_reason else result.outcome
         reasons = degraded_reasons(outcome, fallbacks, result.degraded_reasons, of_agents=self._left_out)
+        digest = messages_digest(self.messages)
         run = Run(
             run_id=self.run_id,
             created_at=self._created_at,
             request_id=self.request.request_id,
             key_name=self.origin.key_name,
             messages=self.messages,
-            messages_digest=messages_digest(self.messages),
+            messages_digest=digest,
             request_digest=self.digest,
             route=self.route,
             strategy=self.strategy or "",
@@ -606,6 +656,8 @@ class RunInProgress:
             catalogue_name=self._catalogue_name(result),
             idempotency=self.idempotency,
             escalation=result.escalation,
+            state=self.state,
+            winner_digest="" if self.state is None else winner_digest(result.deliberation or {}, digest),
             shadow=self._shadow(result.text if not error_reason else ""),
         )
         if run.shadow is None:

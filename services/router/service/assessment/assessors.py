@@ -4,16 +4,18 @@ Source: SPEC 1.1. What could not be measured is unknown, with its reason; assess
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from chassis.clock import milliseconds_since
 from inference import RunModels, Spend
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, limits
+from kernel.learning.kind_shares import KindShares, kind_shares
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.msv.signals import EQUAL, PartWeights
 from kernel.values import value
+from kernel.votes.prior import SHIPPED_PRIOR
 from services.router.errors import UnknownAssessor
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.measures import (
@@ -34,10 +36,33 @@ from services.router.service.assessment.measures import (
     importance_measure,
     rating_measure,
 )
+from services.router.service.assessment.prospective import ANSWERS, KindShareMeasure, PolicyImportanceMeasure
 from services.router.service.assessment.subject import DrafterFactory, Subject
 from services.router.service.assessment.values import AssessRequest, AssessResponse
 
-VERBALIZED, PROBE, HYBRID, DRAFT = NAMES = ("verbalized", "probe", "hybrid", "draft")
+VERBALIZED, PROBE, HYBRID, DRAFT = "verbalized", "probe", "hybrid", "draft"
+NAMES = (ANSWERS, VERBALIZED, PROBE, HYBRID, DRAFT)
+# A rating of the importance alone has three numbers, and fits into half of what an assessment may generate: so a rating
+# that counts its places can be asked for again [tokens].
+IMPORTANCE_MAX_TOKENS = RATING_MAX_TOKENS // 2
+
+
+def only_the_prior() -> KindShares:
+    """Return the shares without any label."""
+    return kind_shares((), SHIPPED_PRIOR.share_right)
+
+
+@value
+class Known:
+    """This value holds what is known before a question is answered.
+
+    Attributes:
+        shares: Returns the shares of right System 1 answers, by kind of question.
+        importance: PI as the operator fixed it [0..1]; None: the model rates it.
+    """
+
+    shares: Callable[[], KindShares] = only_the_prior
+    importance: float | None = None
 
 
 class AssessorModelClient(RatingModelClient, ShortAnswerModelClient, Protocol):
@@ -49,6 +74,7 @@ def build_assessors(
     other_measures: Sequence[Measure],
     similarities: Similarities | None = None,
     weights: PartWeights = EQUAL,
+    known: Known | None = None,
 ) -> Mapping[str, CompositeAssessor]:
     """Return the assessors by name.
 
@@ -57,12 +83,18 @@ def build_assessors(
         other_measures: Measures that need no model, part of each assessor.
         similarities: Computes how near short texts are in meaning; None: words alone are compared.
         weights: Weights of parts inside their component.
+        known: What is known before a question is answered; None: the shipped prior alone.
     """
+    known = known or Known()
     sampler = ShortAnswerSampler(model_client, similarities)
     probe = ProbeMeasure(sampler, weights)
     rating, importance = rating_measure(model_client, weights), importance_measure(model_client, weights)
     short_answers, one_rating, one_check = (SAMPLES, SAMPLES * SAMPLE_TOKENS), (1, RATING_MAX_TOKENS), (1, CHECK_TOKENS)
     measures: Mapping[str, tuple[Sequence[Measure], Sequence[tuple[int, int]]]] = {
+        ANSWERS: (
+            [KindShareMeasure(known.shares), _importance(model_client, weights, known.importance)],
+            [one_rating] if known.importance is None else [],
+        ),
         VERBALIZED: ([rating], [one_rating]),
         PROBE: ([probe], [short_answers]),
         HYBRID: ([probe, importance], [short_answers, one_rating]),
@@ -82,6 +114,12 @@ def build_assessors(
     }
 
 
+def _importance(model_client: AssessorModelClient, weights: PartWeights, fixed: float | None) -> Measure:
+    if fixed is not None:
+        return PolicyImportanceMeasure(fixed)
+    return importance_measure(model_client, weights, max_tokens=IMPORTANCE_MAX_TOKENS)
+
+
 @value
 class Assessors:
     """This value holds the assessors, and says which of them are the defaults.
@@ -89,12 +127,12 @@ class Assessors:
     Attributes:
         by_name: All of them.
         default: Name of the one for answers that are returned as a whole.
-        streamed: Name of the one for answers that are streamed, which have no use for a draft.
+        streamed: Name of the one for answers that are streamed.
     """
 
     by_name: Mapping[str, Assessor]
-    default: str = HYBRID
-    streamed: str = HYBRID
+    default: str = ANSWERS
+    streamed: str = ANSWERS
 
     def named(self, name: str, *, streamed: bool = False) -> Assessor:
         """Return the assessor called `name`, or the configured one for an empty name.
@@ -143,4 +181,4 @@ async def assess(
     )
 
 
-__all__ = ["STAGE", "Assessment", "Assessor", "Assessors", "CompositeAssessor", "assess", "build_assessors"]
+__all__ = ["ANSWERS", "STAGE", "Assessment", "Assessor", "Assessors", "CompositeAssessor", "assess", "build_assessors"]

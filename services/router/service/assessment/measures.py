@@ -188,6 +188,7 @@ class RatingMeasure:
         order: The numbers it is asked for, in this order.
         build_prompt: Renders its prompt.
         weights: Weights of the numbers inside their component.
+        max_tokens: Tokens of one rating [count]; a rating that counts its places is asked for twice.
     """
 
     def __init__(
@@ -196,11 +197,14 @@ class RatingMeasure:
         order: tuple[str, ...],
         build_prompt: Callable[..., Prompt],
         weights: PartWeights = EQUAL,
+        *,
+        max_tokens: int = RATING_MAX_TOKENS,
     ) -> None:
         self._model_client = model_client
         self._order = order
         self._build_prompt = build_prompt
         self._weights = weights
+        self._max_tokens = max_tokens
         self._components = [name for name, parts in PARTS.items() if set(parts) & set(order)]
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
@@ -226,8 +230,8 @@ class RatingMeasure:
         sampling: dict[str, Any] = {} if seed is None else {"seed": derived_seed(seed, STAGE, prompt.name)}
         return Call(
             messages=[{"role": "user", "content": reordered(prompt, places_of(order, self._order)).text}],
-            max_tokens=RATING_MAX_TOKENS,
-            floor_tokens=RATING_MAX_TOKENS,
+            max_tokens=self._max_tokens,
+            floor_tokens=self._max_tokens,
             schema=rating_schema(self._order),
             thinking=False,
             stage=STAGE,
@@ -241,9 +245,11 @@ def rating_measure(model_client: RatingModelClient, weights: PartWeights = EQUAL
     return RatingMeasure(model_client, ORDER, prompts.rating, weights)
 
 
-def importance_measure(model_client: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
+def importance_measure(
+    model_client: RatingModelClient, weights: PartWeights = EQUAL, *, max_tokens: int = RATING_MAX_TOKENS
+) -> RatingMeasure:
     """Return the measure that has the model rate the request alone."""
-    return RatingMeasure(model_client, IMPORTANCE_PARTS, prompts.importance, weights)
+    return RatingMeasure(model_client, IMPORTANCE_PARTS, prompts.importance, weights, max_tokens=max_tokens)
 
 
 # Five samples of twelve tokens are within the 64 tokens that a part of an assessment may generate.
@@ -578,10 +584,12 @@ class ExperienceMatching:
         calibration: What a cosine is worth.
         most: Text of a conversation that is looked up, at most [characters, >= 1].
         timeout_s: Time that looking up may take, inside the request's own [s, > 0].
+        covers: Whether what is stored covers the questions of the deployment, so that nothing near means not known.
     """
 
     weights: ExperienceWeights = DEFAULT_WEIGHTS
     calibration: SimilarityCalibration = DEFAULT_CALIBRATION
+    covers: bool = False
     most: int = 800
     timeout_s: float = 1.0
 
@@ -639,12 +647,18 @@ class ExperienceMatcher:
         cosines = await self._store.nearest(query, key_name=key_name)
         if not any(cosine is not None for cosine in cosines.values()):
             return _unknown(await self._no_match_reason(query.encoder, key_name))
-        return experience_match(cosines, weights=self._matching.weights, calibration=self._matching.calibration)
+        return self._match_of(cosines)
+
+    def _match_of(self, cosines: Mapping[str, float | None]) -> ExperienceMatch:
+        matching = self._matching
+        return experience_match(
+            cosines, weights=matching.weights, calibration=matching.calibration, covers=matching.covers
+        )
 
     async def _no_match_reason(self, encoder: Encoder, key_name: str) -> str:
         others = [name for name in await self._store.encoders(key_name=key_name) if name != encoder.name]
         if not others:
-            return experience_match({}, weights=self._matching.weights, calibration=self._matching.calibration).reason
+            return self._match_of({}).reason
         return f"nothing is stored yet for the encoder {encoder.name}; what is stored is of {', '.join(others)}"
 
 

@@ -60,6 +60,7 @@ class Subject:
         key_name: Name of the API key of the request, whose own experience counts.
         seed: Makes the assessment repeatable.
         draft: Writes the System 1 answer; None where there is no use for one.
+        kind: Kind of the question; empty: unknown.
     """
 
     messages: Sequence[Turn]
@@ -67,6 +68,7 @@ class Subject:
     key_name: str = ""
     seed: int | None = None
     draft: Drafter | None = None
+    kind: str = ""
 
     def chat_with_instruction(self, instruction: str) -> list[ChatMessage]:
         """Return the conversation as a chat, with `instruction` at the end of its last turn."""

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
+from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
 from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.metrics import MAPS_FITTED, MAPS_IN_FORCE
+from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.calibration.calibration_error import CalibrationErrors
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 from services.router.service.calibration.vote_probability import VoteProbability
@@ -34,6 +36,8 @@ Recalibration = Callable[[str, str, float], tuple[float, str, int]]
 
 # Strategies whose confidence is a probability that is fitted to labels itself.
 SELF_FITTED = frozenset({"vote", "cascade"})
+# Sources of such confidences of other strategies.
+SELF_FITTED_SOURCES = frozenset({ANSWERS})
 
 _log = logger(__name__)
 
@@ -41,6 +45,11 @@ _log = logger(__name__)
 def without_map(_strategy: str, _source: str, confidence: float) -> tuple[float, str, int]:
     """Return the confidence unchanged, without any map."""
     return confidence, "", 0
+
+
+def is_self_fitted(strategy: str, source: str) -> bool:
+    """Return whether a confidence is a probability that is fitted to labels itself, so that it needs no map."""
+    return strategy in SELF_FITTED or source in SELF_FITTED_SOURCES
 
 
 def served_confidence(
@@ -74,6 +83,9 @@ class RecalibrationStore(Protocol):
     async def vote_labels(self) -> Sequence[LabelCount]:
         """Return the newest labelled votes, counted by their evidence."""
 
+    async def system_one_records(self) -> Sequence[KindRecord]:
+        """Return how often System 1 was right on each kind of question."""
+
     async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
         """Return the newest labelled answers."""
 
@@ -93,7 +105,7 @@ async def refit(
     """
     stored = []
     for progress in await store.progress():
-        if progress.strategy in SELF_FITTED or not is_due(progress, rules):
+        if is_self_fitted(progress.strategy, progress.confidence_source) or not is_due(progress, rules):
             continue
         began = now()
         observed = await store.observed(progress.strategy, progress.confidence_source, GetCalibrationRequest())

@@ -1,12 +1,13 @@
 """What labelled votes teach, kept in memory and fitted again as labels come in.
 
 Source: SPEC 5.1, 5.2. The probability that the answer of a vote is right is the shipped prior before the first label;
-the competences of the sources are unknown until then.
+the competences of the sources are unknown until then. The shares of right System 1 answers are the prior's too.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from kernel.learning.kind_shares import KindRecord, KindShares, kind_shares
 from kernel.votes.competence import SourceRecord, recorded_competences
 from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import LabelCount, ProbabilityModel, probability_model
@@ -23,6 +24,9 @@ class VoteLabels(Protocol):
     async def source_records(self) -> Sequence[SourceRecord]:
         """Return how often each source of votes was right."""
 
+    async def system_one_records(self) -> Sequence[KindRecord]:
+        """Return how often System 1 was right on each kind of question, by labels of answers drawn at random."""
+
 
 class VoteProbability:
     """The probability model and the competences in force in this process.
@@ -33,12 +37,14 @@ class VoteProbability:
     Attributes:
         model: The probability model.
         competences: Sources with their competence; `model` is the `source_name`, empty for the default model.
+        shares: Shares of right System 1 answers, by kind of question.
     """
 
     def __init__(self, store: VoteLabels) -> None:
         self._store = store
         self.model: ProbabilityModel = probability_model(SHIPPED_PRIOR)
         self.competences: Sequence[VoteSource] = ()
+        self.shares: KindShares = kind_shares((), SHIPPED_PRIOR.share_right)
 
     async def refresh(self) -> None:
         """Fit the model to the labels there are.
@@ -48,5 +54,6 @@ class VoteProbability:
         """
         self.model = probability_model(SHIPPED_PRIOR, await self._store.vote_labels())
         self.competences = recorded_competences(await self._store.source_records())
+        self.shares = kind_shares(await self._store.system_one_records(), SHIPPED_PRIOR.share_right)
         VOTE_LABELS.set(self.model.labels)
         VOTE_CURVE.set(self.model.curve is not None)

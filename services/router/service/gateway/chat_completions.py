@@ -374,6 +374,7 @@ def explanation(run: Run) -> dict[str, Any]:
         "calibration_version": run.calibration_version,
         "confidence_state": run.confidence_state,
         "confidence_labels": run.confidence_labels,
+        "state": run.state,
         "idempotency": run.idempotency,
         "escalation": run.escalation,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],

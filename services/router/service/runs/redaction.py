@@ -13,7 +13,7 @@ from services.router.service.runs.values import Run
 _OF_RUN = """
     run_id created_at messages_digest envelope request_digest request_id key_name strategy outcome confidence
     confidence_source usage degraded budget_exhausted error_reason duration_ms first_token_ms config_version model
-    confidence_raw calibration_version confidence_state confidence_labels idempotency shadow
+    confidence_raw calibration_version confidence_state confidence_labels idempotency shadow winner_digest
 """
 _OF_ROUTE = """
     system strategy activation reason config_version assessor usage duration_ms prompt_digests policy_row cached_from
@@ -29,6 +29,7 @@ def without_contents(run: Run) -> Run:
         deliberation=None if run.deliberation is None else without_texts(run.deliberation),
         degraded_reasons=[bare_reason(reason) for reason in run.degraded_reasons],
         fallbacks=[replace(fallback, message="") for fallback in run.fallbacks],
+        state=None if run.state is None else _msv(run.state),
         finish_reason=bare_name(run.finish_reason),
         escalation=None if run.escalation is None else replace(run.escalation, error=bare_reason(run.escalation.error)),
         **_only(OF_RUN, run),

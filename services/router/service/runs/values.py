@@ -9,6 +9,7 @@ from typing import Any
 from kernel.activation import Route
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
+from kernel.msv import MSV
 from kernel.outcomes import Outcome
 from kernel.values import value
 from kernel.votes.plans import EscalationReason
@@ -104,6 +105,8 @@ class Run:
     escalation: Escalation | None = None
     shadow: Shadow | None = None
     catalogue_name: str = ""
+    state: MSV | None = None
+    winner_digest: str = ""
     feedback: Sequence[RunFeedback] = ()
 
 

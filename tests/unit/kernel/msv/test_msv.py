@@ -46,12 +46,17 @@ def test_a_part_outside_its_range_is_rejected_by_name(level: float) -> None:
     assert rejected.value.metadata["component"] == "urgency"
 
 
-@pytest.mark.parametrize("name", ["", "correctnes", "urgency", "CE"])
+@pytest.mark.parametrize("name", ["", "correctnes", "kind_share", "CE"])
 def test_a_reason_for_something_that_is_no_component_is_rejected(name: str) -> None:
     with pytest.raises(MSVOutOfRange, match="is no component") as rejected:
         MSV(unknown_reasons={name: "not measured"})
 
     assert rejected.value.metadata["component"] == name
+
+
+@pytest.mark.parametrize("part", [*CORRECTNESS_PARTS, *CONFLICT_PARTS, *IMPORTANCE_PARTS])
+def test_a_part_may_be_unknown_with_a_reason_of_its_own(part: str) -> None:
+    assert MSV(unknown_reasons={part: "not measured"}).unknown_reasons[part] == "not measured"
 
 
 def test_what_is_not_given_is_unknown_and_not_zero() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
+from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
@@ -99,6 +100,9 @@ class FakeMaps:
         self._judged = judged
 
     async def source_records(self) -> Sequence[SourceRecord]:
+        return ()
+
+    async def system_one_records(self) -> Sequence[KindRecord]:
         return ()
 
     async def vote_labels(self) -> Sequence[LabelCount]:

@@ -149,6 +149,8 @@ def test_no_word_of_a_run_survives_and_every_number_does() -> None:
     assert (redacted.route.activation, redacted.route.reason) == (run.route.activation, "activation")
     assert redacted.route.msv is not None
     assert redacted.route.msv.correctness == 0.45
+    assert redacted.state is not None
+    assert (redacted.state.conflict, redacted.winner_digest) == (0.72, "e" * 64)
     assert redacted.fallbacks[0].reason == "PEER_UNAVAILABLE"
     assert redacted.degraded_reasons == ["dialectic: PEER_UNAVAILABLE"]
     assert redacted.deliberation is not None
@@ -169,6 +171,7 @@ NAMED = {
     "config_version": "paper",
     "model": "a-model",
     "calibration_version": "c-1",
+    "winner_digest": "e" * 64,
 }
 NAMED_OF_ROUTE = {
     "strategy": "delegation",
@@ -206,6 +209,7 @@ def run_with_secrets() -> Run:
         confidence=0.5,
         confidence_raw=0.25,
         usage=Usage(stages={"system1": StageUsage(generations=1)}),
+        state=msv,
         deliberation={"task_id": "t-1", "answer": SECRET, SECRET: SECRET},
         degraded_reasons=[f"dialectic: PEER_UNAVAILABLE: {SECRET}"],
         fallbacks=[FellBack(from_strategy="dialectic", to_strategy="a", reason="PEER_UNAVAILABLE", message=SECRET)],
