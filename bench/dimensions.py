@@ -11,9 +11,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from configuration.dimensions import read_dimensions
 from evals.items import Item, read_sets, sets_in
-from inference import Embeddings
-from services.delegation.service.dimensions import Prototypes, read_dimensions
+from inference import Embeddings, Prototypes
+from services.delegation.service.dimensions import classified_by_embedding
 from tests.support.models.encoder import encoder
 from tests.support.stack import ROOT
 
@@ -28,7 +29,7 @@ async def measure(url: str, items: list[Item]) -> tuple[Counter[str], Counter[st
     prototypes = Prototypes(embeddings)
     counts, first, among = Counter[str](), Counter[str](), Counter[str]()
     for item in items:
-        named = await prototypes.classified(item.question, DIMENSIONS, timeout_s=TIMEOUT_S)
+        named = await classified_by_embedding(item.question, DIMENSIONS, prototypes, timeout_s=TIMEOUT_S)
         counts[item.dimension] += 1
         first[item.dimension] += named[0].dimension == item.dimension
         among[item.dimension] += item.dimension in [each.dimension for each in named]

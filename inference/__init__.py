@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from inference.http.breaker import Breaker, BreakerPermit
     from inference.http.event_parser import EventParser, EventTooLong, ServerSentEvent, parse_event
     from inference.json_fields import NO_FIELDS, count_of, object_of, objects_of, parse_object, text_of
+    from inference.kinds import Embedder, KindClassifier, KindVectors, Prototypes, QuestionKind
     from inference.models import (
         BackendModelClient,
         BackendModelClients,
@@ -88,6 +89,7 @@ _NAMES = {
     "http.event_parser": ("EventParser", "EventTooLong", "ServerSentEvent", "parse_event"),
     "features": ("Features",),
     "json_fields": ("NO_FIELDS", "count_of", "object_of", "objects_of", "parse_object", "text_of"),
+    "kinds": ("Embedder", "KindClassifier", "KindVectors", "Prototypes", "QuestionKind"),
     "models": (
         "BackendModelClient",
         "BackendModelClients",
@@ -142,6 +144,7 @@ __all__ = [
     "DeadlineExceeded",
     "Delta",
     "Embedded",
+    "Embedder",
     "Embeddings",
     "Encoder",
     "EncoderUnavailable",
@@ -152,6 +155,8 @@ __all__ = [
     "ForwardedStream",
     "InferenceError",
     "InvalidCall",
+    "KindClassifier",
+    "KindVectors",
     "ModelClient",
     "ModelClients",
     "ModelInfo",
@@ -159,6 +164,8 @@ __all__ = [
     "PoolSize",
     "Priced",
     "PromptTooLong",
+    "Prototypes",
+    "QuestionKind",
     "Reply",
     "RequestRejected",
     "Retries",

@@ -23,6 +23,7 @@ SERVICES = {"Router": 8080, "Assigner": 8081, "Arbiter": 8082, "Delegation": 808
 GRPC_PORTS = {"Router": 50051, "Assigner": 50052, "Arbiter": 50053, "Delegation": 50054}
 SCALARS = {
     FieldDescriptorProto.TYPE_DOUBLE: "number",
+    FieldDescriptorProto.TYPE_FLOAT: "number",
     FieldDescriptorProto.TYPE_INT32: "integer",
     FieldDescriptorProto.TYPE_INT64: "integer",
     FieldDescriptorProto.TYPE_BOOL: "boolean",

@@ -6,11 +6,13 @@ Source: SPEC 5.4.
 from collections.abc import Mapping, Sequence
 
 from kernel.learning.shrinkage import PSEUDO_OBSERVATIONS
-from kernel.thresholds import DECIMALS
+from kernel.thresholds import DECIMALS, reaches
 from kernel.values import value
 
 # Questions labelled for both systems from which the gain of a kind decides [count].
 DECIDING_LABELS = 20
+# Gain from which System 2 is worth its price on a kind: the default of the operator's setting [-1..1].
+MINIMUM_GAIN = 0.15
 
 
 @value
@@ -51,6 +53,23 @@ class Gain:
         """Whether there are enough labels for the gain to decide (SPEC 5.4)."""
         return self.labels >= DECIDING_LABELS
 
+    def pays(self, minimum: float = MINIMUM_GAIN) -> bool | None:
+        """Return whether System 2 pays on this kind; None where there are too few labels to say.
+
+        Args:
+            minimum: Least gain, drawn towards the overall gain, that System 2 is worth [-1..1].
+
+        Source:
+            SPEC 5.4.
+
+        Example:
+            >>> [Gain(labels=labels, shrunk=0.15).pays() for labels in (20, 19)], Gain(labels=20, shrunk=0.14).pays()
+            ([True, None], False)
+        """
+        if not self.decides or self.shrunk is None:
+            return None
+        return reaches(self.shrunk, minimum)
+
 
 @value
 class GainsByKind:
@@ -63,6 +82,13 @@ class GainsByKind:
 
     overall: Gain
     kinds: Mapping[str, Gain]
+
+    def of(self, kind: str) -> Gain | None:
+        """Return the gain of a kind; None for an unknown kind, or one without a question labelled for both."""
+        return self.kinds.get(kind) if kind else None
+
+
+NO_GAINS = GainsByKind(overall=Gain(), kinds={})
 
 
 def gains_by_kind(pairs: Sequence[LabelledPair]) -> GainsByKind:
@@ -83,10 +109,10 @@ def gains_by_kind(pairs: Sequence[LabelledPair]) -> GainsByKind:
         (0.5, 0.75, 0.25)
     """
     overall = _gain(pairs, None)
-    kinds = {
-        kind: _gain([pair for pair in pairs if pair.kind == kind], overall.gain)
-        for kind in sorted({pair.kind for pair in pairs})
-    }
+    by_kind: dict[str, list[LabelledPair]] = {}
+    for pair in pairs:
+        by_kind.setdefault(pair.kind, []).append(pair)
+    kinds = {kind: _gain(own, overall.gain) for kind, own in sorted(by_kind.items())}
     return GainsByKind(overall=overall, kinds=kinds)
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from functools import partial
-from pathlib import Path
 
 from chassis import database as db
 from chassis import log, telemetry
@@ -11,14 +10,12 @@ from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
 from chassis.settings import HttpSettings, read
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
+from configuration.dimensions import SHIPPED, read_dimensions
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
 from services.delegation.compose import NAME, Parts, compose
-from services.delegation.service.dimensions import read_dimensions
 from services.delegation.settings import Settings
-
-CONFIG = Path(__file__).parents[2] / "config"
 
 
 async def main() -> None:
@@ -38,7 +35,7 @@ async def main() -> None:
         model_clients=model_clients,
         embeddings=embeddings,
         agents=agents.current,
-        dimensions=read_dimensions(settings.dimensions_file or CONFIG / "dimensions.yaml"),
+        dimensions=read_dimensions(settings.dimensions_file or SHIPPED),
         check_agents=partial(model_clients.check_agents, agents),
         keyring=keyring,
     )

@@ -20,7 +20,8 @@ from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server_of
 from configuration.agents import AgentConfig
-from inference import BackendModelClients, Embeddings
+from configuration.dimensions import Dimension
+from inference import BackendModelClients, Embeddings, Prototypes
 from kernel.confidence.rules import DEFAULT_RULES, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
@@ -29,7 +30,7 @@ from services.delegation import rest, rpc
 from services.delegation.core.routine import DEFAULT_ROUTINE, Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
-from services.delegation.service.dimensions import Dimension, DimensionFinder, Prototypes
+from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.experience.matching import MATCHES, MatchContext, match_experience
 from services.delegation.service.experience.recording import FIRST_PAUSE_S, ExperienceRecorder
 from services.delegation.service.monitoring import Monitoring

@@ -15,6 +15,8 @@ from services.delegation.service.categories import (
     DiscoverCategoriesResponse,
     ListCategoriesRequest,
     ListCategoriesResponse,
+    ListDimensionsRequest,
+    ListDimensionsResponse,
 )
 from services.delegation.service.experience.values import MatchExperienceRequest, MatchExperienceResponse
 from services.delegation.service.monitoring import (
@@ -163,6 +165,14 @@ def add_category_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
         """Return discovered categories, newest first."""
         query = from_plain(dict(request.query_params), ListCategoriesRequest)
         return Json(await categories.page(query, key=caller(request)))
+
+    @app.get(
+        "/v1/dimensions", response_model=ListDimensionsResponse, openapi_extra=query_parameters(ListDimensionsRequest)
+    )
+    async def dimensions(request: Request) -> Response:
+        """Return the dimensions in force, with the vectors of their examples."""
+        query = from_plain(dict(request.query_params), ListDimensionsRequest)
+        return Json(await until_disconnect(request, categories.in_force(query)))
 
     @app.post("/v1/categories:adopt", response_model=AdoptCategoryResponse)
     async def adopt(body: AdoptCategoryRequest, request: Request) -> Response:

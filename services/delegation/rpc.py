@@ -13,6 +13,7 @@ from services.delegation.service.categories import (
     AdoptCategoryRequest,
     DiscoverCategoriesRequest,
     ListCategoriesRequest,
+    ListDimensionsRequest,
 )
 from services.delegation.service.experience.values import MatchExperienceRequest
 from services.delegation.service.monitoring import (
@@ -160,3 +161,10 @@ class DelegationServicer(pb_grpc.DelegationServiceServicer):
         value = from_proto(request, AdoptCategoryRequest)
         response = await self._use_cases.categories.adopt(value, key=caller(context, self._keyring))
         return to_proto(response, categories_pb2.AdoptCategoryResponse)
+
+    async def ListDimensions(  # noqa: N802
+        self, request: categories_pb2.ListDimensionsRequest, context: Context
+    ) -> categories_pb2.ListDimensionsResponse:
+        """Return the dimensions in force, with the vectors of their examples."""
+        found = await self._use_cases.categories.in_force(from_proto(request, ListDimensionsRequest))
+        return to_proto(found, categories_pb2.ListDimensionsResponse)

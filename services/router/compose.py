@@ -18,8 +18,9 @@ from chassis.serving.peer import Peer
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server_of
 from chassis.shared_results import SharedResults
+from configuration.dimensions import SHIPPED, prototypes_of, read_dimensions
 from configuration.policy import read_policy
-from inference import BackendModelClients, Embeddings
+from inference import BackendModelClients, Embeddings, KindClassifier
 from kernel.activation import ActivationWeights
 from kernel.envelope import Envelope, Limits
 from kernel.msv.affect import AffectAnalyser, vader
@@ -40,6 +41,8 @@ from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.vote_plans import VotePlans
 from services.router.service.answering.voting import CascadeCounter, Voting
 from services.router.service.assessment.assessors import Assessors, Known, assess, build_assessors
+from services.router.service.assessment.kinds import EVERY_S as KINDS_EVERY_S
+from services.router.service.assessment.kinds import KindsInForce
 from services.router.service.assessment.measures import (
     AffectMeasure,
     Assessor,
@@ -191,6 +194,7 @@ class Paces:
         outbox_late_s: Age from which readiness reports a message that waits [s].
         retention_every_s: Time between two looks at what is too old [s].
         calibration_pause_s: Least time between two looks at new labels [s].
+        kinds_every_s: Time between two looks at the kinds that the delegation service has [s].
     """
 
     journal_retry_s: float = RETRY_S
@@ -199,6 +203,7 @@ class Paces:
     outbox_late_s: float = LATE_S
     retention_every_s: float = EVERY_S
     calibration_pause_s: float = PAUSE_S
+    kinds_every_s: float = KINDS_EVERY_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +295,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         on_feedback=calibrator.on_feedback,
     )
     records = _run_records(database, _run_storage(settings, parts), receivers)
+    kinds = _kind_classifier(settings, parts)
+    kinds_in_force = None if kinds is None else _kinds_in_force(parts, kinds)
     vote_plans = VotePlans(model_clients, policy, _configured_cascade(settings))
     vote_plans.check_now()
     system_one = SystemOne(model_clients, max_tokens=settings.answer_max_tokens)
@@ -300,6 +307,9 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
             assessors=_assessors(settings, parts, knowledge, calibrator),
             cache=_decision_cache(settings),
             system_two=Strategy(settings.system_two),
+            kinds=kinds,
+            gains=lambda: calibrator.votes.gains,
+            minimum_gain=settings.minimum_gain,
         ),
         strategies=_strategies(system_one, parts, calibrator),
         drafter=system_one.drafter,
@@ -319,8 +329,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     context = replace(context, shadows=shadows)
     calibration = _calibration_use_cases(settings, parts, config, calibrator)
     use_cases = _use_cases(context, records, knowledge, calibration)
-    health = _health(parts, records, calibrator, vote_plans, shadows)
-    background = [] if shadows is None else [shadows]
+    background = [worker for worker in (shadows, kinds_in_force) if worker is not None]
+    health = _health(parts, records, calibrator, vote_plans, shadows, kinds_in_force)
     return ComposedRouter(
         name=NAME,
         app=_app(settings, parts, health, use_cases, context),
@@ -415,6 +425,23 @@ def _shadow_traffic(
 
 def _count_nothing(*_: object) -> None:
     """Count no cascade of a shadow run among those that were served."""
+
+
+def _kind_classifier(settings: Settings, parts: Parts) -> KindClassifier | None:
+    """Return what finds the kind of a question; None without an encoder.
+
+    Raises:
+        ConfigurationInvalid: For a file of dimensions that cannot be used.
+    """
+    if not parts.has_encoder:
+        return None
+    return KindClassifier(parts.embeddings, prototypes_of(read_dimensions(settings.dimensions_file or SHIPPED)))
+
+
+def _kinds_in_force(parts: Parts, classifier: KindClassifier) -> KindsInForce:
+    delegation = parts.peers["delegation"]
+    read = relay.kinds(delegation) if delegation.address else None
+    return KindsInForce(classifier, read, every_s=parts.paces.kinds_every_s)
 
 
 def _decision_cache(settings: Settings) -> DecisionCache | None:
@@ -586,7 +613,9 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
     )
 
 
-def _start(workers: Sequence["Journal | Outbox | Retention | RunRecords | Calibrator | ShadowTraffic"]) -> None:
+def _start(
+    workers: Sequence["Journal | Outbox | Retention | RunRecords | Calibrator | ShadowTraffic | KindsInForce"],
+) -> None:
     for worker in workers:
         worker.start()
 
@@ -648,6 +677,7 @@ def _calibrator(settings: Settings, parts: Parts) -> Calibrator:
         rules=FittingRules(minimum=settings.calibration_minimum, growth=settings.calibration_growth),
         refresh_s=settings.calibration_refresh_s,
         pause_s=parts.paces.calibration_pause_s,
+        system_two=[settings.system_two],
     )
 
 
@@ -694,6 +724,7 @@ def _health(
     calibrator: Calibrator,
     vote_plans: VotePlans,
     shadows: ShadowTraffic | None,
+    kinds: KindsInForce | None,
 ) -> Health:
     return Health(
         {"inference": parts.model_clients.probe},
@@ -704,6 +735,7 @@ def _health(
             **records.checks,
             "calibration": calibrator.check,
             **({} if shadows is None else {"shadow": shadows.check}),
+            **({} if kinds is None else {"kinds": kinds.check}),
             "encoder": parts.embeddings.check,
             **{name: peer.check for name, peer in parts.peers.items()},
         },

@@ -12,6 +12,17 @@ ROUTED = Counter(
     "metacog_routed_total", "Requests by chosen system, strategy and why.", ["system", "strategy", "reason"]
 )
 ACTIVATION = Histogram("metacog_activation", "Activations seen [0..1].", buckets=[step / 20 for step in range(1, 21)])
+DECISIONS = Counter(
+    "metacog_decisions_total", "Requests by the rule that decided and the chosen system.", ["rule", "system"]
+)
+KIND_UNKNOWN = Counter(
+    "metacog_kind_unknown_total",
+    "Questions whose kind was looked for and not found, by the code of the reason.",
+    ["reason"],
+)
+LABELLED_PAIRS = Gauge(
+    "metacog_labelled_pairs", "Questions labelled for both systems, which the gains by kind rest on."
+)
 FALLBACKS = Counter("metacog_fallbacks_total", "Strategies that failed.", ["from_strategy", "to_strategy", "reason"])
 RUNS = Counter("metacog_runs_total", "Runs by strategy and how they ended.", ["strategy", "outcome", "error"])
 RUN_SECONDS = Histogram(
@@ -101,11 +112,18 @@ def count_shadow(strategy: str, outcome: str, error_reason: str, agrees: bool | 
         SHADOW_COST.inc(cost)
 
 
-def count_route(system: str, strategy: str, reason: str, level: Activation | None) -> None:
-    """Count a choice of system, and observe its activation where there is one."""
+def count_route(system: str, strategy: str, reason: str, rule: str, level: Activation | None) -> None:
+    """Count a choice of system with the rule that made it, and observe its activation where there is one."""
     child(ROUTED, system, strategy, reason).inc()
+    child(DECISIONS, rule, system).inc()
     if level is not None and level.value is not None:
         ACTIVATION.observe(level.value)
+
+
+def count_unknown_kind(unknown_reason: str) -> None:
+    """Count a question whose kind is unknown, by the code of the reason; nothing where it is known."""
+    if unknown_reason:
+        child(KIND_UNKNOWN, unknown_reason.partition(":")[0]).inc()
 
 
 def count_fallback(failed: str, following: str, reason: str) -> None:

@@ -9,15 +9,16 @@ from typing import Any
 from google.protobuf.message import Message
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc, vote_pb2
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
-from metacog.delegation.v1 import delegation_pb2_grpc, experience_pb2, tasks_pb2
+from metacog.delegation.v1 import categories_pb2, delegation_pb2_grpc, experience_pb2, tasks_pb2
 
 from chassis.errors import PeerError, PeerUnavailable
 from chassis.serving.peer import NOT_SENT, REPLIES, Peer
 from chassis.serving.wire import event, from_plain, plain, to_proto
-from inference import Spend
+from inference import Encoder, KindVectors, Spend
 from kernel.answers import listed_options
 from kernel.envelope import LARGEST_LIMIT, Envelope, Usage
 from kernel.errors import Code, MetacogError
+from kernel.learning.kinds import unit_vectors
 from kernel.ledger import Reservation
 from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
@@ -29,6 +30,7 @@ from services.router.service.answering.stop_texts import until_stop
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.assessment.cost_reserve import fallback_cost
+from services.router.service.assessment.kinds import WITHIN_S
 from services.router.service.assessment.subject import DraftAnswer
 
 # What is reserved for a fallback to System 1: one sample, this many tokens, this share of the time.
@@ -417,6 +419,24 @@ def _delegation_result(data: Mapping[str, Any]) -> StrategyResult:
     if shown is None:
         return result
     return replace(result, model=shown["model"], finish_reason="length" if shown["truncated"] else "stop")
+
+
+def kinds(peer: Peer) -> Callable[[], Awaitable[KindVectors]]:
+    """Return a reader of the kinds that the delegation service has, with the vectors of their prototypes."""
+    stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
+
+    async def read() -> KindVectors:
+        reply = await peer.call(stub.ListDimensions, categories_pb2.ListDimensionsRequest(), timeout_s=WITHIN_S)
+        by_kind = {
+            each.dimension: unit_vectors([list(prototype.vector) for prototype in each.prototypes])
+            for each in reply.dimensions
+            if each.prototypes
+        }
+        lengths = {vectors.shape[1] for vectors in by_kind.values()}
+        encoder = Encoder(name=reply.encoder, dimension=lengths.pop()) if len(lengths) == 1 else None
+        return KindVectors(encoder=encoder, by_kind=by_kind)
+
+    return read
 
 
 def delegation_feedback(peer: Peer) -> Callable[[Mapping[str, Any]], Awaitable[None]]:

@@ -8,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Route
+from kernel.learning.gains import MINIMUM_GAIN
 from kernel.msv.experience import DEFAULT_CALIBRATION, DEFAULT_WEIGHTS
 from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS
 
@@ -49,6 +50,18 @@ class Settings(ApiSettings):
         "vote",
         description="System 2 of a request that names no strategy: `vote`, with the dialectic where answers cannot be"
         " compared, or `dialectic` everywhere, as in the papers",
+    )
+    minimum_gain: float = Field(
+        MINIMUM_GAIN,
+        ge=-1,
+        le=1,
+        description="How much more often System 2 must be right on a kind of question, from 20 questions labelled for"
+        " both systems on, to be used for it: what its price is worth",
+    )
+    dimensions_file: Path | None = Field(
+        None,
+        description="The dimensions, by which the kind of a question is found while the delegation service is away;"
+        " empty: the paper's five. Give it what METACOG_DELEGATION_DIMENSIONS_FILE has",
     )
     cascade_sources: list[str] = Field(
         [],

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from chassis.page_tokens import parts_of
+from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.votes.competence import SourceRecord
@@ -46,9 +47,14 @@ def made(version: str, method: Method = Method.ISOTONIC) -> CalibrationMap:
 
 
 class FakeCalibration:
-    """Two maps of System 1, newest first; of the arbiter no label yet."""
+    """Two maps of System 1, newest first; of the arbiter no label yet.
 
-    def __init__(self) -> None:
+    Args:
+        pairs: Questions labelled for both systems.
+    """
+
+    def __init__(self, pairs: Sequence[LabelledPair] = ()) -> None:
+        self._pairs = pairs
         self._maps = (made("system1-assessment-2", Method.PLATT), made("system1-assessment-1"))
         self._pin: str | None = None
 
@@ -63,6 +69,10 @@ class FakeCalibration:
     async def vote_labels(self) -> Sequence[LabelCount]:
         """Return no labelled vote: probabilities are the prior's."""
         return ()
+
+    async def labelled_pairs(self, system_two: Sequence[str]) -> Sequence[LabelledPair]:
+        """Return the questions labelled for both systems."""
+        return self._pairs
 
     async def in_force(self) -> Sequence[CalibrationMap]:
         """Return no map: confidences are served as they are."""

@@ -10,13 +10,13 @@ from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import Keyring
 from configuration.agents import AgentConfig, read_agents
+from configuration.dimensions import Dimension, read_dimensions
 from inference import Embeddings
 from kernel.confidence.rules import Exploration, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
 from services.delegation.compose import CONTRACT, Parts, compose
-from services.delegation.service.dimensions import Dimension, read_dimensions
 from services.delegation.service.experience.recording import ExperienceRecorder
 from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import DelegationUseCases

@@ -13,11 +13,13 @@ from chassis.ids import new_id
 from chassis.log import logger
 from chassis.page_tokens import id_in
 from chassis.serving.auth import ApiKey
+from configuration.dimensions import Dimension, prototypes_of
 from configuration.keys import TEACH
+from inference import Embedder, Prototypes
 from kernel.errors import MalformedRequest, MetacogError, TeachingNotAllowed
+from kernel.learning.kinds import unit_vectors
 from kernel.values import value
 from services.delegation.core.categories import EXAMPLES, DiscoveredCategory, Vectors, discovered
-from services.delegation.service.dimensions import Dimension, Embedder, unit_vectors
 from services.delegation.service.profiles import PageSize
 
 
@@ -84,10 +86,42 @@ class AdoptCategoryResponse:
     category: Category
 
 
+@value
+class PrototypeVector:
+    """A prototype vector is an example of a dimension, as the encoder reads it; never its text."""
+
+    vector: Sequence[float]
+
+
+@value
+class DimensionInForce:
+    """A dimension in force is configured, or an adopted category."""
+
+    dimension: str
+    adopted: bool
+    prototypes: Sequence[PrototypeVector]
+
+
+@value
+class ListDimensionsRequest:
+    """This request asks for the dimensions in force."""
+
+
+@value
+class ListDimensionsResponse:
+    """This response holds the dimensions in force, with the encoder that their vectors are of."""
+
+    dimensions: Sequence[DimensionInForce]
+    encoder: str
+
+
 EMBED_TIMEOUT_S = 60.0
+# Dimensions with their vectors in one reply at most [count]; the earliest adopted of them come first.
+MOST_DIMENSIONS = 200
 # Time after which a category that another replica adopted is read here [s].
 REFRESH_S = 30.0
 MAX_EXAMPLE_CHARACTERS = 1_000
+NO_VECTORS = np.zeros((0, 0), dtype=np.float64)
 
 _log = logger(__name__)
 
@@ -135,6 +169,7 @@ class Categories:
     ) -> None:
         self._store = store
         self._embedder = embedder
+        self._prototypes = Prototypes(embedder)
         self._configured = tuple(configured)
         self._adopted: tuple[Dimension, ...] = ()
         self._clock = clock
@@ -184,6 +219,30 @@ class Categories:
         shown = found[: request.page_size]
         token = shown[-1].category_id if len(found) > request.page_size else ""
         return ListCategoriesResponse(categories=shown, next_page_token=token)
+
+    async def in_force(self, _request: ListDimensionsRequest) -> ListDimensionsResponse:
+        """Return the dimensions in force with the vectors of their prototypes: those configured, then those adopted.
+
+        Of an adopted category no text is returned, since its examples are tasks of one key.
+
+        Raises:
+            EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
+        """
+        await self.refresh()
+        known = self.dimensions()[:MOST_DIMENSIONS]
+        vectors = await self._prototypes.current(prototypes_of(known), timeout_s=EMBED_TIMEOUT_S)
+        configured = {each.id for each in self._configured}
+        listed = [
+            DimensionInForce(
+                dimension=each.id,
+                adopted=each.id not in configured,
+                prototypes=[PrototypeVector(vector=row) for row in vectors.by_kind.get(each.id, NO_VECTORS).tolist()],
+            )
+            for each in known
+        ]
+        return ListDimensionsResponse(
+            dimensions=listed, encoder="" if vectors.encoder is None else vectors.encoder.name
+        )
 
     async def adopt(self, request: AdoptCategoryRequest, *, key: ApiKey) -> AdoptCategoryResponse:
         """Make a category a dimension.

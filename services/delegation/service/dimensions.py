@@ -2,64 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from pydantic import Field
-
-from configuration.yaml_file import YamlFile
-from inference import Call, Embedded, Encoder, UnparsableOutput, WorkKind, read_document
+from configuration.dimensions import Dimension, prototypes_of
+from inference import Call, Prototypes, UnparsableOutput, WorkKind, read_document
 from kernel.conversation import chat_of_prompt
 from kernel.errors import MalformedRequest, MetacogError
-from kernel.values import value
 from services.delegation import prompts
-from services.delegation.core.categories import Vectors
 from services.delegation.core.keywords import keyword_dimension
 from services.delegation.errors import UnknownDimension
 from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import DimensionClassifier, ProcessRequest, SelfAssessRequest, TaskDimension
-
-Text = Annotated[str, Field(min_length=1)]
-
-
-@value
-class Dimension:
-    """A dimension is a kind of ability that tasks need.
-
-    Attributes:
-        id: Identifier, e.g. `math_computation`.
-        description: Its description, for the model that classifies.
-        prototypes: Tasks that need it, for classification by embedding.
-        keywords: Words that indicate it, for the keyword baseline.
-    """
-
-    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
-    description: Text
-    prototypes: Sequence[Text] = ()
-    keywords: Sequence[Text] = ()
-
-
-@value
-class DimensionsFile:
-    """The dimensions file lists all dimensions."""
-
-    dimensions: Annotated[Sequence[Dimension], Field(min_length=1, max_length=100)]
-
-
-def read_dimensions(path: Path) -> tuple[Dimension, ...]:
-    """Return the dimensions of the file at `path`.
-
-    Raises:
-        ConfigurationInvalid: When the file cannot be used; names the line and the reason.
-    """
-    file = YamlFile(path, DimensionsFile)
-    listed = tuple(file.content.dimensions)
-    for index, dimension in enumerate(listed):
-        if dimension.id in [other.id for other in listed[:index]]:
-            raise file.error_at(["dimensions", index], f"id {dimension.id!r} is used twice")
-    return listed
 
 
 def check_dimension(name: str, known: Sequence[str] | Mapping[str, object]) -> None:
@@ -76,20 +29,8 @@ CLASSIFY_MAX_TOKENS = 96
 MAX_DIMENSIONS = 3
 # A second dimension counts from this certainty on [0..1].
 SECOND_CERTAINTY = 0.5
-# Nearest prototypes whose mean cosine is the similarity of a dimension [count].
-NEAREST_PROTOTYPES = 3
-# Difference in cosine that makes one dimension e times as likely as another.
-SHARPNESS = 0.05
 # A second dimension counts from this share of the likelihood on [0..1].
 SECOND_SHARE = 0.3
-EMBED_TIMEOUT_S = 10.0
-
-
-class Embedder(Protocol):
-    """An embedder turns texts into vectors."""
-
-    async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Embedded:
-        """Return the vectors of `texts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +46,7 @@ class DimensionFinder:
 
     dimensions: Callable[[], Sequence[Dimension]]
     refresh: Callable[[], Awaitable[None]]
-    prototypes: "Prototypes"
+    prototypes: Prototypes
     classifier: DimensionClassifier
 
     def keywords(self) -> dict[str, Sequence[str]]:
@@ -134,7 +75,7 @@ class DimensionFinder:
         match request.classifier or self.classifier:
             case DimensionClassifier.EMBEDDING:
                 timeout_s = task.spend.seconds_left()
-                return await self.prototypes.classified(task.question, known, timeout_s=timeout_s)
+                return await classified_by_embedding(task.question, known, self.prototypes, timeout_s=timeout_s)
             case DimensionClassifier.MODEL:
                 return await classified_by_model(task, known)
 
@@ -216,55 +157,17 @@ def by_keyword(question: str, known: Sequence[Dimension]) -> TaskDimension:
     return TaskDimension(dimension=found or known[0].id, certainty=0.0)
 
 
-class Prototypes:
-    """The nearest prototypes give the dimensions; their vectors are cached while the encoder is the same.
+async def classified_by_embedding(
+    question: str, known: Sequence[Dimension], prototypes: Prototypes, *, timeout_s: float
+) -> list[TaskDimension]:
+    """Return the dimensions of the task by falling likelihood; keywords decide where no dimension has a prototype.
 
-    Args:
-        embedder: The sentence encoder.
+    Raises:
+        EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
     """
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._encoder: Encoder | None = None
-        self._texts: tuple[str, ...] = ()
-        self._vectors = np.zeros((0, 0), dtype=np.float64)
-
-    async def classified(self, question: str, known: Sequence[Dimension], *, timeout_s: float) -> list[TaskDimension]:
-        """Return the dimensions of the task by falling likelihood.
-
-        Raises:
-            EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
-        """
-        texts = tuple(text for each in known for text in each.prototypes)
-        if not texts:
-            return [by_keyword(question, known)]
-        embedded = await self._embedder.embed([question], timeout_s=min(EMBED_TIMEOUT_S, timeout_s))
-        if embedded.encoder != self._encoder or texts != self._texts:
-            prototypes = await self._embedder.embed(texts, timeout_s=timeout_s)
-            self._encoder, self._texts = prototypes.encoder, texts
-            self._vectors = unit_vectors(prototypes.vectors)
-        cosines = self._vectors @ unit_vectors(embedded.vectors)[0]
-        return _likeliest(known, cosines)
-
-
-def _likeliest(known: Sequence[Dimension], cosines: Vectors) -> list[TaskDimension]:
-    similarities: dict[str, float] = {}
-    start = 0
-    for each in known:
-        if each.prototypes:
-            own = np.sort(cosines[start : start + len(each.prototypes)])[::-1]
-            similarities[each.id] = float(own[:NEAREST_PROTOTYPES].mean())
-        start += len(each.prototypes)
-    levels = np.exp((np.array(list(similarities.values())) - max(similarities.values())) / SHARPNESS)
-    shares = dict(zip(similarities, (levels / levels.sum()).tolist(), strict=True))
-    ranked = sorted(shares.items(), key=lambda each: -each[1])
+    shares = await prototypes.likelihoods(question, prototypes_of(known), timeout_s=timeout_s)
+    if not shares:
+        return [by_keyword(question, known)]
+    ranked = list(shares.items())
     found = ranked[:1] + [each for each in ranked[1:MAX_DIMENSIONS] if each[1] >= SECOND_SHARE]
     return [TaskDimension(dimension=name, certainty=round(share, 9)) for name, share in found]
-
-
-def unit_vectors(vectors: npt.ArrayLike) -> Vectors:
-    """Return `vectors` (n, d) scaled to length 1; vectors of zeros stay as they are."""
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    scaled: Vectors = rows / np.where(lengths > 0, lengths, 1.0)
-    return scaled

@@ -9,6 +9,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from chassis.page_tokens import id_in, invalid_token, page, parts_of, token_of
+from configuration.dimensions import Dimension
 from inference import ModelClients
 from kernel.confidence.rules import Baseline, ConfidenceSource
 from kernel.learning.trust import SelfAssessmentTrust, self_assessment_trust
@@ -16,7 +17,7 @@ from kernel.statistics.recalibration import Points
 from kernel.statistics.reliability import ReliabilityBin, chance_calibration_error, reliability
 from kernel.values import value
 from services.delegation.core.flows import DelegationCounts, better_profile_share, delegation_precision, precision
-from services.delegation.service.dimensions import Dimension, check_dimension
+from services.delegation.service.dimensions import check_dimension
 from services.delegation.service.profiles import PageSize
 from services.delegation.service.task_context import Agents
 

@@ -12,6 +12,7 @@ from chassis.errors import RequestOverLimit
 from chassis.page_tokens import page, parts_of, time_in, token_of
 from chassis.serving.auth import ApiKey
 from chassis.serving.wire import MAX_COUNT
+from configuration.dimensions import Dimension
 from configuration.keys import TEACH
 from kernel.agents import check_agent
 from kernel.confidence.rules import LEARNING_RATE
@@ -19,7 +20,7 @@ from kernel.errors import MalformedRequest, TeachingNotAllowed
 from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed_competence
 from kernel.values import value
 from services.delegation.errors import InvalidProfile
-from services.delegation.service.dimensions import Dimension, check_dimension
+from services.delegation.service.dimensions import check_dimension
 from services.delegation.service.task_context import Agents
 from services.delegation.service.values import ProfileUpdate
 

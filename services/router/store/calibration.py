@@ -39,6 +39,7 @@ from chassis.json_text import dumps
 from chassis.page_tokens import parts_of
 from chassis.serving.stored import from_stored, readable
 from kernel.activation import Route
+from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
@@ -65,6 +66,7 @@ from services.router.service.calibration.values import (
     with_in_force,
 )
 from services.router.store.feedback_tables import RunFeedbackRow
+from services.router.store.labelled_pairs import labelled_pairs
 from services.router.store.runs import IS_SERVED, RunRow, began_within
 from services.router.store.tables import RouterTable
 
@@ -321,6 +323,15 @@ class PostgresCalibration:
         async with transaction(self._sessions) as session:
             rows = (await session.execute(query)).all()
         return [KindRecord(kind=row[0], labels=row[1], right=row[2]) for row in rows]
+
+    async def labelled_pairs(self, system_two: Sequence[str]) -> Sequence[LabelledPair]:
+        """Return the newest questions that are labelled for System 1 and for one of these strategies.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        async with transaction(self._sessions) as session:
+            return await labelled_pairs(session, system_two)
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source.

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI, BadRequestError
 from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
 from configuration.agents import AgentConfig
+from kernel.learning.gains import LabelledPair
 from kernel.votes.competence import recorded_competences
 from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import VoteEvidence, probability_model
@@ -388,3 +389,36 @@ async def test_labels_record_how_often_each_source_was_right(router: RunningRout
     account = (await rest.ask("Answer", **REQUEST))["run"]["deliberation"]
     odds = {str(one.mode): one.log_odds for one in router.calibrator.votes.competences}
     assert account["groups"][0]["log_odds"] == pytest.approx(odds["DRAFT"] + odds["REASONED"], abs=1e-6)
+
+
+async def test_a_question_labelled_for_both_systems_is_a_pair_with_the_newest_answer_of_each(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    store: PostgresCalibration = router.calibrator._store  # type: ignore[assignment]
+    before = len(await store.labelled_pairs(["vote"]))
+    rest = RestApi(router.rest, ROUTER)
+    scripted.answer = Voters("It is 7.", "7", "7")
+
+    async def label(question: str, strategy: str, origin: str, *, correct: bool) -> None:
+        run = (await rest.ask("Answer", **{**REQUEST, "question": question, "strategy": strategy}))["run"]
+        assert (run["strategy"], run["outcome"]) == (strategy, "ANSWERED")
+        await rest.ask(
+            "SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=correct, origin=origin
+        )
+
+    for correct in (True, False):  # the newer label counts
+        await label("What is 3 + 4?", "system1", "EXAM", correct=correct)
+    await label("What is 3 + 4?", "vote", "SAMPLED", correct=True)
+    await label("What is 4 + 4?", "system1", "EXAM", correct=True)  # of one system alone
+    await label("What is 5 + 4?", "system1", "EXAM", correct=True)
+    await label("What is 5 + 4?", "vote", "VOLUNTEERED", correct=True)  # not drawn at random
+
+    pairs = await store.labelled_pairs(["vote"])
+    assert len(pairs) == before + 1
+    assert LabelledPair(kind="", system_one=0.0, system_two=1.0) in pairs
+    assert await store.labelled_pairs(["dialectic"]) == []
+
+    async def is_read() -> bool:
+        return router.calibrator.votes.gains.overall.labels == before + 1
+
+    await until(is_read)

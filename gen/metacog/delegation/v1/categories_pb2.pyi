@@ -203,6 +203,107 @@ class ListCategoriesResponse(_message.Message):
 Global___ListCategoriesResponse: _TypeAlias = ListCategoriesResponse  # noqa: Y015
 
 @_typing.final
+class PrototypeVector(_message.Message):
+    """An example of a dimension, as the encoder reads it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VECTOR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Its vector, of length 1."""
+
+    def __init__(
+        self,
+        *,
+        vector: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["vector", b"vector"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PrototypeVector: _TypeAlias = PrototypeVector  # noqa: Y015
+
+@_typing.final
+class DimensionInForce(_message.Message):
+    """A dimension in force: configured, or an adopted category."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIMENSION_FIELD_NUMBER: _builtins.int
+    ADOPTED_FIELD_NUMBER: _builtins.int
+    PROTOTYPES_FIELD_NUMBER: _builtins.int
+    dimension: _builtins.str
+    """Its identifier."""
+    adopted: _builtins.bool
+    """Whether it is an adopted category."""
+    @_builtins.property
+    def prototypes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PrototypeVector]:
+        """Vectors of its examples; empty for a dimension without any. Never their texts, which may be another key's."""
+
+    def __init__(
+        self,
+        *,
+        dimension: _builtins.str = ...,
+        adopted: _builtins.bool = ...,
+        prototypes: _abc.Iterable[Global___PrototypeVector] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adopted", b"adopted", "dimension", b"dimension", "prototypes", b"prototypes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DimensionInForce: _TypeAlias = DimensionInForce  # noqa: Y015
+
+@_typing.final
+class ListDimensionsRequest(_message.Message):
+    """Asks for the dimensions in force."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDimensionsRequest: _TypeAlias = ListDimensionsRequest  # noqa: Y015
+
+@_typing.final
+class ListDimensionsResponse(_message.Message):
+    """The dimensions in force."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    ENCODER_FIELD_NUMBER: _builtins.int
+    encoder: _builtins.str
+    """Name of the encoder that the vectors are of; empty when no dimension has an example."""
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedCompositeFieldContainer[Global___DimensionInForce]:
+        """The configured dimensions in their order, then the adopted categories in the order of adoption; at most 200."""
+
+    def __init__(
+        self,
+        *,
+        dimensions: _abc.Iterable[Global___DimensionInForce] | None = ...,
+        encoder: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "encoder", b"encoder"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDimensionsResponse: _TypeAlias = ListDimensionsResponse  # noqa: Y015
+
+@_typing.final
 class AdoptCategoryRequest(_message.Message):
     """Asks for a category to become a dimension."""
 

@@ -116,6 +116,11 @@ class DelegationServiceStub:
                 request_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesRequest.SerializeToString,
                 response_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesResponse.FromString,
                 _registered_method=True)
+        self.ListDimensions = channel.unary_unary(
+                '/metacog.delegation.v1.DelegationService/ListDimensions',
+                request_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListDimensionsRequest.SerializeToString,
+                response_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListDimensionsResponse.FromString,
+                _registered_method=True)
         self.AdoptCategory = channel.unary_unary(
                 '/metacog.delegation.v1.DelegationService/AdoptCategory',
                 request_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.AdoptCategoryRequest.SerializeToString,
@@ -284,6 +289,16 @@ class DelegationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDimensions(self, request, context):
+        """Lists the dimensions in force with the vectors of their examples, so that a caller can find the kind of a question
+        by itself, with the same encoder.
+
+        Safe to retry. Fails with `ENCODER_UNAVAILABLE`. While the database is away the categories adopted last are missing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AdoptCategory(self, request, context):
         """Makes a category a dimension, with a column of its own in every profile; its examples become the prototypes, which
         tasks of every key are compared with. Other replicas know it within a minute.
@@ -372,6 +387,11 @@ def add_DelegationServiceServicer_to_server(servicer, server):
                     servicer.ListCategories,
                     request_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesRequest.FromString,
                     response_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesResponse.SerializeToString,
+            ),
+            'ListDimensions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDimensions,
+                    request_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListDimensionsRequest.FromString,
+                    response_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListDimensionsResponse.SerializeToString,
             ),
             'AdoptCategory': grpc.unary_unary_rpc_method_handler(
                     servicer.AdoptCategory,
@@ -787,6 +807,33 @@ class DelegationService:
             '/metacog.delegation.v1.DelegationService/ListCategories',
             metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesRequest.SerializeToString,
             metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDimensions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.delegation.v1.DelegationService/ListDimensions',
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.ListDimensionsRequest.SerializeToString,
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.ListDimensionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -135,6 +135,12 @@ class DelegationServiceStub:
 
     Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
+    ListDimensions: _grpc.UnaryUnaryMultiCallable[_categories_pb2.ListDimensionsRequest, _categories_pb2.ListDimensionsResponse]
+    """Lists the dimensions in force with the vectors of their examples, so that a caller can find the kind of a question
+    by itself, with the same encoder.
+
+    Safe to retry. Fails with `ENCODER_UNAVAILABLE`. While the database is away the categories adopted last are missing.
+    """
     AdoptCategory: _grpc.UnaryUnaryMultiCallable[_categories_pb2.AdoptCategoryRequest, _categories_pb2.AdoptCategoryResponse]
     """Makes a category a dimension, with a column of its own in every profile; its examples become the prototypes, which
     tasks of every key are compared with. Other replicas know it within a minute.
@@ -245,6 +251,12 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     """Lists discovered categories.
 
     Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    """
+    ListDimensions: _aio.UnaryUnaryMultiCallable[_categories_pb2.ListDimensionsRequest, _categories_pb2.ListDimensionsResponse]  # type: ignore[assignment]
+    """Lists the dimensions in force with the vectors of their examples, so that a caller can find the kind of a question
+    by itself, with the same encoder.
+
+    Safe to retry. Fails with `ENCODER_UNAVAILABLE`. While the database is away the categories adopted last are missing.
     """
     AdoptCategory: _aio.UnaryUnaryMultiCallable[_categories_pb2.AdoptCategoryRequest, _categories_pb2.AdoptCategoryResponse]  # type: ignore[assignment]
     """Makes a category a dimension, with a column of its own in every profile; its examples become the prototypes, which
@@ -443,6 +455,18 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lists discovered categories.
 
         Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDimensions(
+        self,
+        request: _categories_pb2.ListDimensionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_categories_pb2.ListDimensionsResponse, _abc.Awaitable[_categories_pb2.ListDimensionsResponse]]:
+        """Lists the dimensions in force with the vectors of their examples, so that a caller can find the kind of a question
+        by itself, with the same encoder.
+
+        Safe to retry. Fails with `ENCODER_UNAVAILABLE`. While the database is away the categories adopted last are missing.
         """
 
     @_abc_1.abstractmethod

@@ -54,6 +54,42 @@ ROUTE_SYSTEM_TWO: Route.ValueType  # 2
 """An ensemble that deliberates."""
 Global___Route: _TypeAlias = Route  # noqa: Y015
 
+class _DecisionRule:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DecisionRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DecisionRule.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DECISION_RULE_UNSPECIFIED: _DecisionRule.ValueType  # 0
+    """Never sent."""
+    DECISION_RULE_NAMED: _DecisionRule.ValueType  # 1
+    """The strategy was fixed: by the caller, by what the request needs, or by an envelope with room for one call."""
+    DECISION_RULE_STATE: _DecisionRule.ValueType  # 2
+    """The activation of a given state, or the activation alone as `METACOG_ROUTER_SYSTEM_TWO=dialectic` wants it."""
+    DECISION_RULE_GAIN: _DecisionRule.ValueType  # 3
+    """The gain of System 2 on this kind of question."""
+    DECISION_RULE_ACTIVATION: _DecisionRule.ValueType  # 4
+    """The activation, since too few questions of this kind are labelled for both systems."""
+    DECISION_RULE_POLICY: _DecisionRule.ValueType  # 5
+    """A row of the policy table."""
+
+class DecisionRule(_DecisionRule, metaclass=_DecisionRuleEnumTypeWrapper):
+    """Rules that decide between the systems, in the order in which they are asked."""
+
+DECISION_RULE_UNSPECIFIED: DecisionRule.ValueType  # 0
+"""Never sent."""
+DECISION_RULE_NAMED: DecisionRule.ValueType  # 1
+"""The strategy was fixed: by the caller, by what the request needs, or by an envelope with room for one call."""
+DECISION_RULE_STATE: DecisionRule.ValueType  # 2
+"""The activation of a given state, or the activation alone as `METACOG_ROUTER_SYSTEM_TWO=dialectic` wants it."""
+DECISION_RULE_GAIN: DecisionRule.ValueType  # 3
+"""The gain of System 2 on this kind of question."""
+DECISION_RULE_ACTIVATION: DecisionRule.ValueType  # 4
+"""The activation, since too few questions of this kind are labelled for both systems."""
+DECISION_RULE_POLICY: DecisionRule.ValueType  # 5
+"""A row of the policy table."""
+Global___DecisionRule: _TypeAlias = DecisionRule  # noqa: Y015
+
 class _EscalationReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -430,12 +466,16 @@ class RouteResponse(_message.Message):
     CACHED_FROM_FIELD_NUMBER: _builtins.int
     DRAFT_FIELD_NUMBER: _builtins.int
     SAMPLES_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    KIND_UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
+    DECIDED_BY_FIELD_NUMBER: _builtins.int
+    GAIN_FIELD_NUMBER: _builtins.int
     system: Global___Route.ValueType
     """The system."""
     strategy: _builtins.str
     """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`."""
     reason: _builtins.str
-    """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
+    """Why: `activation`, `gain`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
     format, which only a single-pass call can give), `envelope` (no room for more than a single-pass
     call), `policy`, or `cached` (the conversation goes on with the same task, and so with the decision made for it).
     """
@@ -454,6 +494,14 @@ class RouteResponse(_message.Message):
     contents
     are not stored.
     """
+    kind: _builtins.str
+    """Kind of the question: an adopted category or a dimension of the delegation service; empty when it is unknown."""
+    kind_unknown_reason: _builtins.str
+    """Why the kind is unknown; empty when it is known, and where none was looked for: a named `system1`, `arbiter` or
+    `delegation` needs none.
+    """
+    decided_by: Global___DecisionRule.ValueType
+    """Rule that decided; a cached decision repeats that of the decision it repeats."""
     @_builtins.property
     def activation(self) -> Global___Activation:
         """The activation; left out when the caller named the strategy and no state was given."""
@@ -476,6 +524,10 @@ class RouteResponse(_message.Message):
         not stored.
         """
 
+    @_builtins.property
+    def gain(self) -> Global___KindGain:
+        """What labels say of System 2 on this kind; left out while no question of it is labelled for both systems."""
+
     def __init__(
         self,
         *,
@@ -493,14 +545,60 @@ class RouteResponse(_message.Message):
         cached_from: _builtins.str = ...,
         draft: _builtins.str = ...,
         samples: _abc.Iterable[_builtins.str] | None = ...,
+        kind: _builtins.str = ...,
+        kind_unknown_reason: _builtins.str = ...,
+        decided_by: Global___DecisionRule.ValueType = ...,
+        gain: Global___KindGain | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "msv", b"msv", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "gain", b"gain", "msv", b"msv", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "assessor", b"assessor", "cached_from", b"cached_from", "config_version", b"config_version", "draft", b"draft", "duration_ms", b"duration_ms", "msv", b"msv", "policy_row", b"policy_row", "prompt_digests", b"prompt_digests", "reason", b"reason", "samples", b"samples", "strategy", b"strategy", "system", b"system", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "assessor", b"assessor", "cached_from", b"cached_from", "config_version", b"config_version", "decided_by", b"decided_by", "draft", b"draft", "duration_ms", b"duration_ms", "gain", b"gain", "kind", b"kind", "kind_unknown_reason", b"kind_unknown_reason", "msv", b"msv", "policy_row", b"policy_row", "prompt_digests", b"prompt_digests", "reason", b"reason", "samples", b"samples", "strategy", b"strategy", "system", b"system", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RouteResponse: _TypeAlias = RouteResponse  # noqa: Y015
+
+@_typing.final
+class KindGain(_message.Message):
+    """How much more often System 2 is right on one kind of question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABELS_FIELD_NUMBER: _builtins.int
+    SYSTEM_ONE_FIELD_NUMBER: _builtins.int
+    SYSTEM_TWO_FIELD_NUMBER: _builtins.int
+    GAIN_FIELD_NUMBER: _builtins.int
+    SHRUNK_FIELD_NUMBER: _builtins.int
+    MINIMUM_FIELD_NUMBER: _builtins.int
+    labels: _builtins.int
+    """Questions of the kind that are labelled for both systems [count]; from 20 on the gain decides."""
+    system_one: _builtins.float
+    """Share of right answers of System 1 on them [0..1]."""
+    system_two: _builtins.float
+    """Share of right answers of System 2 on them [0..1]."""
+    gain: _builtins.float
+    """Their difference [-1..1]."""
+    shrunk: _builtins.float
+    """The gain drawn towards that over all kinds by ten pseudo-observations [-1..1]."""
+    minimum: _builtins.float
+    """System 2 if and only if `shrunk` reaches this [-1..1]."""
+    def __init__(
+        self,
+        *,
+        labels: _builtins.int = ...,
+        system_one: _builtins.float = ...,
+        system_two: _builtins.float = ...,
+        gain: _builtins.float = ...,
+        shrunk: _builtins.float = ...,
+        minimum: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gain", b"gain", "labels", b"labels", "minimum", b"minimum", "shrunk", b"shrunk", "system_one", b"system_one", "system_two", b"system_two"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KindGain: _TypeAlias = KindGain  # noqa: Y015
 
 @_typing.final
 class ArbitrationOptions(_message.Message):

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chassis.serving.auth import ApiKey
-from inference import Embedded
+from inference import Embedded, Embedder
 from kernel.agents import participants
 from kernel.errors import MetacogError
 from kernel.msv.experience import DEFAULT_CALIBRATION, SimilarityCalibration, agent_experience
-from services.delegation.service.dimensions import Embedder
 from services.delegation.service.experience.values import (
     AgentExperience,
     MatchExperienceRequest,

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from chassis.worker import BackgroundWorker
-from inference import Embedded
-from services.delegation.service.dimensions import Embedder
+from inference import Embedded, Embedder
 from services.delegation.service.experience.matching import compared_text
 from services.delegation.service.experience.values import PendingQuestion
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
-from inference import RunModels, Spend
+from inference import QuestionKind, RunModels, Spend
 from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOLVERS
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
@@ -155,6 +155,9 @@ def messages_digest(messages: Sequence[Turn]) -> str:
 
 _log = logger(__name__)
 
+# Strategies whose labels say what System 2 is worth on a kind of question.
+TAUGHT_BY_KIND = frozenset({Strategy.VOTE, Strategy.CASCADE, Strategy.DIALECTIC})
+
 
 @value
 class StrategyResult:
@@ -189,6 +192,11 @@ class StrategyResult:
     escalation: Escalation | None = None
 
 
+async def unknown_kind() -> str:
+    """Return no kind."""
+    return ""
+
+
 @value
 class StrategyTask:
     """A strategy task is the input of a strategy.
@@ -202,6 +210,7 @@ class StrategyTask:
         vote: Who votes; None where the strategy asks for no votes.
         answer_tokens: Tokens of an answer whose request states none [count].
         experience: The agents' experience with the question, as the assigner takes it; None where it was not asked for.
+        kind: Returns the kind of the question, which may still be looked for; empty: unknown.
     """
 
     request: AnswerRequest
@@ -212,6 +221,7 @@ class StrategyTask:
     vote: PlannedVote | None = None
     answer_tokens: int = 1024
     experience: Mapping[str, Any] | None = None
+    kind: Callable[[], Awaitable[str]] = unknown_kind
 
 
 StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
@@ -382,13 +392,11 @@ async def _run_events(
 ) -> AsyncGenerator[Event | PassedThrough, None]:
     try:
         yield RunStarted(run_id=run.run_id)
-        decision = await decide(run.routing_question(named), run.spend, context.routing)
-        run.route, run.draft = decision.routed, decision.draft
-        run.count_route(run.route)
-        yield run.route
+        yield await run.decided(named)
         async with aclosing(_strategy_events(run, context)) as events:
             async for event in events:
                 yield event
+        await run.kind()
     except MetacogError as error:
         error.metadata.setdefault("run_id", run.run_id)
         run.record_failure(error)
@@ -464,6 +472,7 @@ class RunInProgress:
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
         self._left_out: Sequence[str] = ()
+        self._kind: asyncio.Task[QuestionKind] | None = None
         default = widened_limits(
             context.limits[named], request, origin.samples, named, answer_tokens=context.answer_tokens
         )
@@ -478,10 +487,15 @@ class RunInProgress:
         """Return whether the request was served already, by another run."""
         return self.origin.served is not None
 
-    def count_route(self, route: Routed) -> None:
-        """Count the decision on a served run."""
+    async def decided(self, named: Strategy | None) -> Routed:
+        """Decide how the request is answered, and return the decision; raises as `decide`."""
+        decision = await decide(self.routing_question(named), self.spend, self._context.routing)
+        route = decision.routed
+        self.route, self.draft = route, decision.draft
+        self.look_for_kind()
         if not self.is_shadow:
-            metrics.count_route(route.system, route.strategy, route.reason, route.activation)
+            metrics.count_route(route.system, route.strategy, route.reason, route.decided_by or "", route.activation)
+        return route
 
     def routing_question(self, named: Strategy | None) -> RoutingQuestion:
         """Return what is to be decided on."""
@@ -504,6 +518,22 @@ class RunInProgress:
             run_id=self.run_id,
         )
 
+    def look_for_kind(self) -> None:
+        """Begin to look for the kind of the question, beside the answer, where only the labels of the run need it."""
+        route = self.route
+        if route is None or route.kind or route.kind_unknown_reason or route.strategy not in TAUGHT_BY_KIND:
+            return
+        question = self.messages[-1].content if self.messages else ""
+        looking = self._context.routing.kind(question, timeout_s=self.spend.seconds_left())
+        self._kind = asyncio.create_task(looking)
+
+    async def kind(self) -> str:
+        """Return the kind of the question once it is found; empty: unknown."""
+        if self._kind is not None and self.route is not None:
+            found, self._kind = await self._kind, None
+            self.route = replace(self.route, kind=found.name, kind_unknown_reason=found.unknown_reason)
+        return self.route.kind if self.route is not None else ""
+
     def task(self, route: Routed) -> StrategyTask:
         """Return the input of a strategy; another model of the policy table has written no draft."""
         model = self._context.vote_plans.model_of(route.policy_row) if self.strategy is Strategy.SYSTEM_ONE else ""
@@ -516,6 +546,7 @@ class RunInProgress:
             draft=None if by_policy else self.draft,
             vote=self.vote,
             answer_tokens=self._context.answer_tokens,
+            kind=self.kind,
         )
 
     async def plan_vote(self, strategy: Strategy, policy_row: str) -> None:
@@ -621,6 +652,8 @@ class RunInProgress:
 
     def _record(self, *, error_reason: str) -> Run:
         result = self.result
+        if self._kind is not None:
+            self._kind.cancel()
         fallbacks = [f"{one.from_strategy}: {one.reason}: {one.message}" for one in self._fallbacks]
         # A run that ended in an error has no answer that could be degraded: `error_reason` states why.
         outcome = Outcome.ANSWERED if error_reason else result.outcome
@@ -662,6 +695,7 @@ class RunInProgress:
         )
         if run.shadow is None:
             metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)
+            metrics.count_unknown_kind(self.route.kind_unknown_reason if self.route else "")
         else:
             metrics.count_shadow(run.strategy, run.outcome, error_reason, run.shadow.agrees, run.usage.cost)
         self._context.recorder.record(run)

@@ -69,7 +69,7 @@ class Voting:
             async with aclosing(self._votes(task, spend)) as events:
                 async for event in events:
                     if isinstance(event, StrategyResult):
-                        result = self._with_probability(event)
+                        result = self._with_probability(event, await task.kind())
                     else:
                         yield event
             reason = _reason_after(result)
@@ -123,13 +123,16 @@ class Voting:
                 degraded_reasons=[*voted.degraded_reasons, f"NOT_ESCALATED: {escalation.model}: {problem}"],
             )
 
-    def _with_probability(self, result: StrategyResult) -> StrategyResult:
-        evidence = evidence_of(result.deliberation or {})
+    def _with_probability(self, result: StrategyResult, kind: str) -> StrategyResult:
+        """Return the result with the probability; its account gets the kind too, so that labels carry it."""
+        account = result.deliberation or {}
+        evidence = evidence_of(account)
         if evidence is None:
             return result
-        model = self._model()
+        evidence, model = replace(evidence, kind=kind), self._model()
         return replace(
             result,
+            deliberation={**account, "evidence": {**account["evidence"], "kind": kind}},
             confidence=round(model.probability(evidence), 9),
             confidence_source=VOTES,
             state=model.state,

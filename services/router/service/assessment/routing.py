@@ -14,15 +14,17 @@ from typing import Any
 
 from chassis.clock import milliseconds_since
 from chassis.json_text import dumps
-from inference import RunModels, Spend
+from inference import KindClassifier, QuestionKind, RunModels, Spend
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, ActivationWeights, Route, activation, choose
 from kernel.answers import AnswerType
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, Usage, limits
+from kernel.learning.gains import MINIMUM_GAIN, NO_GAINS, Gain, GainsByKind
 from kernel.msv import MSV
 from kernel.policy import Policy, deciding_row
 from kernel.values import value
 from kernel.votes.drafts import can_vote
+from services.router.core.decision_rules import DecisionRule, decided_system
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
 from services.router.core.task_change import decision_holds, turn_kind
 from services.router.service.answering.values import AnswerRequest
@@ -30,11 +32,11 @@ from services.router.service.assessment.assessors import Assessors
 from services.router.service.assessment.cost_reserve import affords_assessment, answer_reserved
 from services.router.service.assessment.measures import Assessment, Assessor
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
-from services.router.service.assessment.values import Routed, RouteRequest, RouteResponse
+from services.router.service.assessment.values import KindGain, Routed, RouteRequest, RouteResponse
 
 CACHED = "cached"
 # Reasons of decisions that rest on a measured state, and so may be cached.
-MEASURED = frozenset({"activation", "policy", CACHED})
+MEASURED = frozenset({"activation", "gain", "policy", CACHED})
 
 Key = tuple[str, bytes]
 
@@ -177,6 +179,9 @@ class RoutingContext:
         cache: Decisions of conversations that may continue; None where every turn is assessed.
         system_two: System 2 of a request that names no strategy: the dialectic, as in the papers, or `vote`, which is
             the dialectic still where answers cannot be compared.
+        kinds: Finds the kind of a question; None where there is no encoder.
+        gains: Returns the gains of System 2 by kind.
+        minimum_gain: Least gain that System 2 is worth [-1..1].
     """
 
     config: RoutingConfig
@@ -184,6 +189,15 @@ class RoutingContext:
     policy: Policy | None = None
     cache: DecisionCache | None = None
     system_two: Strategy = DEFAULT_SYSTEM_TWO
+    kinds: KindClassifier | None = None
+    gains: Callable[[], GainsByKind] = lambda: NO_GAINS
+    minimum_gain: float = MINIMUM_GAIN
+
+    async def kind(self, question: str, *, timeout_s: float) -> QuestionKind:
+        """Return the kind of a question; never fails, and takes half a second at most."""
+        if self.kinds is None:
+            return QuestionKind(unknown_reason="NO_ENCODER: there is no encoder to find the kind by")
+        return await self.kinds.kind(question, timeout_s=timeout_s)
 
 
 @value
@@ -257,7 +271,9 @@ async def route(
 
 
 async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContext) -> RoutingDecision:
-    """Return the choice as named, else by the activation of the state, which is measured when missing.
+    """Return the choice as named, else by the state, the gain on the question's kind or the activation, in this order.
+
+    The state is measured when it is missing, and its activation recorded whichever rule decides.
 
     An envelope with no room for more than a single-pass call gets one.
 
@@ -265,17 +281,20 @@ async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContex
         UnknownAssessor: For an assessor that the router does not have.
         MalformedRequest: When there is nothing to decide on.
     """
-    began, assessment = time.monotonic(), Assessment(msv=question.msv, assessor="")
+    began, assessment, kind = time.monotonic(), Assessment(msv=question.msv, assessor=""), QuestionKind()
     assessor = context.assessors.named(question.assessor, streamed=question.streamed)
     if question.msv is None and question.named is None and not _affords(question, assessor, spend):
         question = replace(question, named=Strategy.SYSTEM_ONE, reason="envelope")
     if question.msv is None and question.named is None:
         if (cached := _cached(question, context)) is not None:
             return RoutingDecision(routed=_for_this_turn(cached, question, context))
-        assessment = await _assess(question.subject, assessor, spend)
-    config = context.config
+        assert question.subject is not None, "without a given state or a named strategy there is a subject"
+        checked_turns(question.subject.messages)
+        kind = await context.kind(question.subject.messages[-1].content, timeout_s=spend.seconds_left())
+        assessment = await _assess(replace(question.subject, kind=kind.name), assessor, spend)
+    config, gain = context.config, context.gains().of(kind.name)
     level = None if assessment.msv is None else activation(assessment.msv, config.weights, config.threshold)
-    choice = _choose(question, assessment, level, context)
+    choice = _choose(question, assessment, level, gain, context)
     routed = Routed(
         system=system_of(choice.strategy),
         strategy=choice.strategy,
@@ -290,15 +309,30 @@ async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContex
         prompt_digests=assessment.prompt_digests,
         draft=assessment.draft.text if assessment.draft else "",
         samples=assessment.samples,
+        kind=kind.name,
+        kind_unknown_reason=kind.unknown_reason,
+        decided_by=choice.rule,
+        gain=_kind_gain(gain, context.minimum_gain),
     )
     if assessment.assessor:
         _store(question, routed, context)
     return RoutingDecision(routed=routed, draft=assessment.draft)
 
 
-async def _assess(subject: Subject | None, assessor: Assessor, spend: Spend) -> Assessment:
-    assert subject is not None, "without a given state or a named strategy there is a subject"
-    checked_turns(subject.messages)
+def _kind_gain(gain: Gain | None, minimum: float) -> KindGain | None:
+    if gain is None or gain.system_one is None or gain.system_two is None or gain.gain is None or gain.shrunk is None:
+        return None
+    return KindGain(
+        labels=gain.labels,
+        system_one=gain.system_one,
+        system_two=gain.system_two,
+        gain=gain.gain,
+        shrunk=gain.shrunk,
+        minimum=minimum,
+    )
+
+
+async def _assess(subject: Subject, assessor: Assessor, spend: Spend) -> Assessment:
     if spend.ledger.cost_left is None:
         return await assessor(subject, spend)
     with answer_reserved(spend, subject):
@@ -341,28 +375,43 @@ def _store(question: RoutingQuestion, routed: Routed, context: RoutingContext) -
 
 @value
 class _Choice:
-    """A choice is a strategy with the reason for it."""
+    """A choice is a strategy with the reason for it, and the rule that decided."""
 
     strategy: Strategy
     reason: str
+    rule: DecisionRule
     policy_row: str = ""
 
 
 def _choose(
-    question: RoutingQuestion, assessment: Assessment, level: Activation | None, context: RoutingContext
+    question: RoutingQuestion,
+    assessment: Assessment,
+    level: Activation | None,
+    gain: Gain | None,
+    context: RoutingContext,
 ) -> _Choice:
-    """Return the strategy as named, else by the policy table where a row of it applies, else by the activation."""
+    """Return the strategy as named, else by the policy table where a row of it applies, else as the rules decide."""
     msv = assessment.msv
     if question.named is not None or msv is None or level is None:
-        return _Choice(strategy=question.named or DEFAULT_SYSTEM_TWO, reason=question.reason)
-    choice = choose(level, undetermined=context.config.undetermined)
-    row = deciding_row(context.policy, msv, level, choice) if context.policy else None
-    if row is not None:
-        return _Choice(strategy=Strategy(row.strategy), reason="policy", policy_row=row.name)
-    is_deliberate = choice.system is Route.SYSTEM_TWO
+        strategy = question.named or DEFAULT_SYSTEM_TWO
+        return _Choice(strategy=strategy, reason=question.reason, rule=DecisionRule.NAMED)
+    undetermined = context.config.undetermined
+    if context.policy is not None:
+        row = deciding_row(context.policy, msv, level, choose(level, undetermined=undetermined))
+        if row is not None:
+            strategy = Strategy(row.strategy)
+            return _Choice(strategy=strategy, reason="policy", rule=DecisionRule.POLICY, policy_row=row.name)
+    decided = decided_system(
+        level,
+        gain,
+        by_state=question.msv is not None or context.system_two is Strategy.DIALECTIC,
+        minimum_gain=context.minimum_gain,
+        undetermined=undetermined,
+    )
+    is_deliberate = decided.system is Route.SYSTEM_TWO
     draft = assessment.draft.text if assessment.draft is not None else ""
     strategy = _system_two(question, draft, context) if is_deliberate else Strategy.SYSTEM_ONE
-    return _Choice(strategy=strategy, reason=choice.reason)
+    return _Choice(strategy=strategy, reason=decided.reason, rule=decided.rule)
 
 
 def _system_two(question: RoutingQuestion, draft: str, context: RoutingContext) -> Strategy:

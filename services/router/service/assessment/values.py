@@ -9,6 +9,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.msv import MSV
 from kernel.values import value
+from services.router.core.decision_rules import DecisionRule
 
 
 @value
@@ -49,6 +50,18 @@ class RouteRequest:
 
 
 @value
+class KindGain:
+    """This value says how much more often System 2 is right on one kind of question, and when that is enough."""
+
+    labels: int
+    system_one: float
+    system_two: float
+    gain: float
+    shrunk: float
+    minimum: float
+
+
+@value
 class RouteResponse:
     """This response holds the choice of system, with its reason."""
 
@@ -66,6 +79,10 @@ class RouteResponse:
     cached_from: str = ""
     draft: str = ""
     samples: Sequence[str] = ()
+    kind: str = ""
+    kind_unknown_reason: str = ""
+    decided_by: DecisionRule | None = None
+    gain: KindGain | None = None
 
 
 @value

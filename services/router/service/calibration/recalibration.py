@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
+from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from kernel.votes.competence import SourceRecord
@@ -86,6 +87,9 @@ class RecalibrationStore(Protocol):
     async def system_one_records(self) -> Sequence[KindRecord]:
         """Return how often System 1 was right on each kind of question."""
 
+    async def labelled_pairs(self, system_two: Sequence[str], /) -> Sequence[LabelledPair]:
+        """Return the newest questions that are labelled for System 1 and for one of these strategies."""
+
     async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
         """Return the newest labelled answers."""
 
@@ -126,6 +130,7 @@ class Calibrator:
         rules: When a map is fitted.
         refresh_s: Time after which the maps that other replicas put in force are in force here [s].
         pause_s: Least time between two rounds [s].
+        system_two: Strategies whose labels say what System 2 is worth.
     """
 
     def __init__(
@@ -135,6 +140,7 @@ class Calibrator:
         rules: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
         refresh_s: float = REFRESH_S,
         pause_s: float = PAUSE_S,
+        system_two: Sequence[str] = (),
     ) -> None:
         self._store = store
         self._rules = rules
@@ -142,7 +148,7 @@ class Calibrator:
         self._pause_s = pause_s
         self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
         self._errors = CalibrationErrors(store)
-        self.votes = VoteProbability(store)
+        self.votes = VoteProbability(store, system_two)
         self._pending = True
         self._wake = asyncio.Event()
         self._pause_ends, self._round_is_due = 0.0, 0.0

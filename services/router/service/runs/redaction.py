@@ -17,6 +17,7 @@ _OF_RUN = """
 """
 _OF_ROUTE = """
     system strategy activation reason config_version assessor usage duration_ms prompt_digests policy_row cached_from
+    decided_by gain
 """
 OF_RUN, OF_ROUTE = _OF_RUN.split(), _OF_ROUTE.split()
 
@@ -42,7 +43,12 @@ def has_contents(run: Run) -> bool:
 
 
 def _route(route: RouteResponse) -> RouteResponse:
-    return RouteResponse(msv=None if route.msv is None else _msv(route.msv), **_only(OF_ROUTE, route))
+    return RouteResponse(
+        msv=None if route.msv is None else _msv(route.msv),
+        kind=bare_name(route.kind),
+        kind_unknown_reason=bare_reason(route.kind_unknown_reason),
+        **_only(OF_ROUTE, route),
+    )
 
 
 def _msv(msv: MSV) -> MSV:

@@ -1,5 +1,7 @@
 """The gain of System 2 by kind, against numbers computed by hand."""
 
+import pytest
+
 from kernel.learning.gains import Gain, LabelledPair, gains_by_kind
 
 
@@ -32,3 +34,20 @@ def test_without_labels_the_gain_is_unknown() -> None:
 
     assert (found.overall, found.kinds) == (Gain(), {})
     assert found.overall.gain is None
+
+
+@pytest.mark.parametrize(("shrunk", "pays"), [(0.15, True), (0.15 - 1e-10, True), (0.149, False), (-0.1, False)])
+def test_system_two_pays_from_the_least_gain_on_and_noise_decides_nothing(shrunk: float, *, pays: bool) -> None:
+    assert Gain(labels=20, shrunk=shrunk).pays(0.15) is pays
+
+
+def test_with_too_few_labels_nobody_knows_whether_it_pays() -> None:
+    assert Gain(labels=19, shrunk=0.9).pays() is None
+    assert Gain().pays() is None
+
+
+def test_an_unknown_kind_has_no_gain_and_its_questions_count_for_all() -> None:
+    found = gains_by_kind([*pairs("", *[(0, 1)] * 4), *pairs("a", *[(1, 1)] * 4)])
+
+    assert (found.of(""), found.of("b"), found.overall.gain) == (None, None, 0.5)
+    assert found.of("a") == found.kinds["a"]

@@ -8,6 +8,7 @@ import pytest
 
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
+from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.votes.competence import SourceRecord
@@ -107,6 +108,9 @@ class FakeMaps:
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         self._demand()
+        return ()
+
+    async def labelled_pairs(self, system_two: Sequence[str]) -> Sequence[LabelledPair]:
         return ()
 
     async def in_force(self) -> Sequence[CalibrationMap]:

@@ -22,8 +22,9 @@ from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import COMPONENTS, MSV
 from kernel.outcomes import Outcome
 from services.router.core import redaction
+from services.router.core.decision_rules import DecisionRule
 from services.router.core.redaction import bare_reason, without_texts
-from services.router.service.assessment.values import RouteResponse
+from services.router.service.assessment.values import KindGain, RouteResponse
 from services.router.service.runs.redaction import has_contents, without_contents
 from services.router.service.runs.values import FellBack, Run
 
@@ -147,6 +148,8 @@ def test_no_word_of_a_run_survives_and_every_number_does() -> None:
     assert redacted.route is not None
     assert run.route is not None
     assert (redacted.route.activation, redacted.route.reason) == (run.route.activation, "activation")
+    assert (redacted.route.kind, redacted.route.decided_by) == ("math_computation", DecisionRule.ACTIVATION)
+    assert (redacted.route.gain, redacted.route.kind_unknown_reason) == (run.route.gain, "withheld")
     assert redacted.route.msv is not None
     assert redacted.route.msv.correctness == 0.45
     assert redacted.state is not None
@@ -180,6 +183,7 @@ NAMED_OF_ROUTE = {
     "assessor": "draft",
     "policy_row": "low experience",
     "cached_from": "",
+    "kind": "math_computation",
 }
 
 
@@ -198,6 +202,8 @@ def run_with_secrets() -> Run:
         usage=Usage(),
         duration_ms=1.0,
         samples=[SECRET],
+        decided_by=DecisionRule.ACTIVATION,
+        gain=KindGain(labels=20, system_one=0.5, system_two=0.75, gain=0.25, shrunk=0.25, minimum=0.15),
     )
     return Run(
         **of_run,
