@@ -162,6 +162,11 @@ class ModelSnapshot:
         """Return the backend of the default model."""
         return self.backends[self.catalogue.default.name]
 
+    def catalogue_name(self, name: str) -> str:
+        """Return the name in the catalogue of the model `name` (empty: the default); empty where no file lists it."""
+        found = self.catalogue.named(name) if self.catalogue.names_closed else None
+        return found.name if found is not None else ""
+
     def named(self, name: str) -> Backend:
         """Return the backend of the model `name`, or of the default model for an empty name.
 

@@ -678,6 +678,7 @@ def _calibrator(settings: Settings, parts: Parts) -> Calibrator:
         refresh_s=settings.calibration_refresh_s,
         pause_s=parts.paces.calibration_pause_s,
         system_two=[settings.system_two],
+        system_one=lambda: parts.model_clients.latest().catalogue_name(""),
     )
 
 

@@ -62,7 +62,7 @@ class FakeCalibration:
         """Return no record of a source."""
         return ()
 
-    async def system_one_records(self) -> Sequence[KindRecord]:
+    async def system_one_records(self, model: str) -> Sequence[KindRecord]:
         """Return no labelled answer of System 1."""
         return ()
 
@@ -70,7 +70,7 @@ class FakeCalibration:
         """Return no labelled vote: probabilities are the prior's."""
         return ()
 
-    async def labelled_pairs(self, system_two: Sequence[str]) -> Sequence[LabelledPair]:
+    async def labelled_pairs(self, system_two: Sequence[str], model: str) -> Sequence[LabelledPair]:
         """Return the questions labelled for both systems."""
         return self._pairs
 

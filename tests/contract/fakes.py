@@ -50,6 +50,8 @@ RATING = {"logical_consistency": 80.0, "factual_accuracy": 80.0, "contextual_fit
 class FakeAssessor:
     """Measures a calm state where a text has the word, and little in any other text."""
 
+    calls_model = True
+
     def fits(self, ledger: Ledger) -> bool:
         """Return whether a generation is left for an answer."""
         return ledger.generations_left > 1

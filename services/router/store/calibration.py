@@ -66,7 +66,7 @@ from services.router.service.calibration.values import (
     with_in_force,
 )
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.labelled_pairs import labelled_pairs
+from services.router.store.labelled_pairs import is_system_one, labelled_pairs
 from services.router.store.runs import IS_SERVED, RunRow, began_within
 from services.router.store.tables import RouterTable
 
@@ -292,10 +292,13 @@ class PostgresCalibration:
             if mode in VoteMode.__members__  # a newer version may know more
         ]
 
-    async def system_one_records(self) -> Sequence[KindRecord]:
+    async def system_one_records(self, model: str = "") -> Sequence[KindRecord]:
         """Return how often System 1 was right on each kind of question, over its newest answers drawn at random.
 
         Labels that users volunteered do not count.
+
+        Args:
+            model: Name of System 1's model in the catalogue; empty without a catalogue.
 
         Raises:
             DatabaseUnavailable: When the database is away.
@@ -308,7 +311,7 @@ class PostgresCalibration:
                 IS_SERVED,
                 RunFeedbackRow.counts,
                 RunFeedbackRow.origin.in_(sorted(DRAWN_AT_RANDOM)),
-                RunRow.strategy == Strategy.SYSTEM_ONE,
+                is_system_one(model),
                 RunRow.outcome == "ANSWERED",
             )
             .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
@@ -324,14 +327,18 @@ class PostgresCalibration:
             rows = (await session.execute(query)).all()
         return [KindRecord(kind=row[0], labels=row[1], right=row[2]) for row in rows]
 
-    async def labelled_pairs(self, system_two: Sequence[str]) -> Sequence[LabelledPair]:
+    async def labelled_pairs(self, system_two: Sequence[str], model: str = "") -> Sequence[LabelledPair]:
         """Return the newest questions that are labelled for System 1 and for one of these strategies.
+
+        Args:
+            system_two: Strategies of System 2.
+            model: Name of System 1's model in the catalogue; empty without a catalogue.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
         async with transaction(self._sessions) as session:
-            return await labelled_pairs(session, system_two)
+            return await labelled_pairs(session, system_two, model)
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source.

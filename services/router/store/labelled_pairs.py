@@ -2,23 +2,30 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from kernel.learning.gains import LabelledPair
-from services.router.core.feedback import LabelOrigin
+from services.router.core.feedback import DRAWN_AT_RANDOM
 from services.router.core.strategies import Strategy
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import IS_SERVED, RunRow
 
 # Labels of either system that are looked at for questions labelled for both [count].
 MOST_PAIRED_LABELS = 10_000
-# Origins of labels that say something of other requests.
-DRAWN_AT_RANDOM = (LabelOrigin.EXAM, LabelOrigin.SAMPLED)
 
 
-async def labelled_pairs(session: AsyncSession, system_two: Sequence[str]) -> Sequence[LabelledPair]:
+def is_system_one(model: str) -> ColumnElement[bool]:
+    """Return whether the usual System 1 answered: the model of that name in the catalogue, or the one of no catalogue.
+
+    Answers of other models that were asked by name are single calls too, and say nothing of this one.
+    """
+    name = func.coalesce(RunRow.document["catalogue_name"].astext, "")
+    return (RunRow.strategy == Strategy.SYSTEM_ONE) & name.in_({"", model})
+
+
+async def labelled_pairs(session: AsyncSession, system_two: Sequence[str], model: str) -> Sequence[LabelledPair]:
     """Return the questions labelled for System 1 and for one of the strategies `system_two`, of the newest labels.
 
     Both answers are of one owner and to the same conversation. Labels count only where they were drawn at random: in an
@@ -38,8 +45,8 @@ async def labelled_pairs(session: AsyncSession, system_two: Sequence[str]) -> Se
         .where(
             IS_SERVED,
             RunFeedbackRow.counts,
-            RunFeedbackRow.origin.in_(DRAWN_AT_RANDOM),
-            RunRow.strategy.in_([Strategy.SYSTEM_ONE, *system_two]),
+            RunFeedbackRow.origin.in_(sorted(DRAWN_AT_RANDOM)),
+            (RunRow.strategy.in_(system_two)) | is_system_one(model),
         )
         .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
         .limit(MOST_PAIRED_LABELS)

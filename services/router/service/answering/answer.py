@@ -473,14 +473,19 @@ class RunInProgress:
         self._fallbacks: list[FellBack] = []
         self._left_out: Sequence[str] = ()
         self._kind: asyncio.Task[QuestionKind] | None = None
+        self._limits, self.spend = self._spend(named)
+
+    def _spend(self, named: Strategy | None) -> tuple[Limits, Spend]:
+        """Return the limits of the run, and what it may spend inside them."""
+        context, request = self._context, self.request
         default = widened_limits(
-            context.limits[named], request, origin.samples, named, answer_tokens=context.answer_tokens
+            context.limits[named], request, self.origin.samples, named, answer_tokens=context.answer_tokens
         )
-        self._limits = limits(request.envelope, default)
+        found = limits(request.envelope, default)
         names = [request.model] if request.model else []
-        if self._limits.max_cost is not None:
+        if found.max_cost is not None:
             names += context.vote_plans.models_of(named, request)
-        self.spend = Spend(self._limits, models=context.models.of_run(*names))
+        return found, Spend(found, models=context.models.of_run(*names))
 
     @property
     def is_shadow(self) -> bool:

@@ -164,9 +164,7 @@ class VotePlans:
 
     def catalogue_name(self, name: str) -> str:
         """Return the name in the catalogue of the model `name`; empty where no catalogue lists it."""
-        catalogue = self._models.current().catalogue
-        found = catalogue.named(name) if catalogue.names_closed else None
-        return found.name if found is not None else ""
+        return self._models.current().catalogue_name(name)
 
     def _without_aliases(self, plan: VotePlan) -> VotePlan:
         """Return the plan with each model under its own name: one model under two names would be two to a cascade."""

@@ -523,7 +523,13 @@ class Assessment:
 
 
 class Assessor(Protocol):
-    """An assessor measures the state of a conversation's last turn."""
+    """An assessor measures the state of a conversation's last turn.
+
+    Attributes:
+        calls_model: Whether it calls a model.
+    """
+
+    calls_model: bool
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         """Return the state, measured inside `spend`; never raises."""
@@ -540,10 +546,14 @@ class CompositeAssessor:
         measures: Its measures.
         generations: Samples that it draws at most [count].
         tokens: Tokens that these may have in all [count].
+
+    Attributes:
+        calls_model: Whether it calls a model.
     """
 
     def __init__(self, name: str, measures: Sequence[Measure], *, generations: int, tokens: int) -> None:
         self.name = name
+        self.calls_model = generations > 0
         self._measures = measures
         self._generations = generations
         self._tokens = tokens

@@ -343,7 +343,8 @@ def _affords(question: RoutingQuestion, assessor: Assessor, spend: Spend) -> boo
     """Return whether the envelope has room for an assessment and an answer."""
     ledger = spend.ledger
     if (
-        ledger.cost_left is not None
+        assessor.calls_model
+        and ledger.cost_left is not None
         and question.subject is not None
         and not affords_assessment(ledger, question.subject)
     ):

@@ -84,10 +84,10 @@ class RecalibrationStore(Protocol):
     async def vote_labels(self) -> Sequence[LabelCount]:
         """Return the newest labelled votes, counted by their evidence."""
 
-    async def system_one_records(self) -> Sequence[KindRecord]:
+    async def system_one_records(self, model: str, /) -> Sequence[KindRecord]:
         """Return how often System 1 was right on each kind of question."""
 
-    async def labelled_pairs(self, system_two: Sequence[str], /) -> Sequence[LabelledPair]:
+    async def labelled_pairs(self, system_two: Sequence[str], model: str, /) -> Sequence[LabelledPair]:
         """Return the newest questions that are labelled for System 1 and for one of these strategies."""
 
     async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
@@ -131,6 +131,7 @@ class Calibrator:
         refresh_s: Time after which the maps that other replicas put in force are in force here [s].
         pause_s: Least time between two rounds [s].
         system_two: Strategies whose labels say what System 2 is worth.
+        system_one: Returns the name of System 1's model in the catalogue; empty without a catalogue.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Calibrator:
         refresh_s: float = REFRESH_S,
         pause_s: float = PAUSE_S,
         system_two: Sequence[str] = (),
+        system_one: Callable[[], str] = lambda: "",
     ) -> None:
         self._store = store
         self._rules = rules
@@ -148,7 +150,7 @@ class Calibrator:
         self._pause_s = pause_s
         self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
         self._errors = CalibrationErrors(store)
-        self.votes = VoteProbability(store, system_two)
+        self.votes = VoteProbability(store, system_two, system_one)
         self._pending = True
         self._wake = asyncio.Event()
         self._pause_ends, self._round_is_due = 0.0, 0.0

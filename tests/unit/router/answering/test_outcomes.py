@@ -45,6 +45,8 @@ class Ends:
 class NoAssessment:
     """An assessor that no request needs which names its strategy."""
 
+    calls_model = True
+
     def fits(self, ledger: Ledger) -> bool:
         """Return that it can be afforded."""
         return True

@@ -48,6 +48,8 @@ class Chats:
         msv: What the next assessment measures.
     """
 
+    calls_model = True
+
     def __init__(self, **limits: Any) -> None:  # noqa: ANN401
         self.clock = Clock()
         self.assessed: list[str] = []

@@ -29,6 +29,8 @@ ASKED = Subject(messages=(Turn(role="user", content="Is it so?"),))
 class Troubled:
     """An assessor of one rating that always asks for deliberation."""
 
+    calls_model = True
+
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         return Assessment(msv=MSV(correctness=0.0, conflict=1.0, importance=1.0), assessor="fake")
 

@@ -103,14 +103,14 @@ class FakeMaps:
     async def source_records(self) -> Sequence[SourceRecord]:
         return ()
 
-    async def system_one_records(self) -> Sequence[KindRecord]:
+    async def system_one_records(self, model: str) -> Sequence[KindRecord]:
         return ()
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         self._demand()
         return ()
 
-    async def labelled_pairs(self, system_two: Sequence[str]) -> Sequence[LabelledPair]:
+    async def labelled_pairs(self, system_two: Sequence[str], model: str) -> Sequence[LabelledPair]:
         return ()
 
     async def in_force(self) -> Sequence[CalibrationMap]:
