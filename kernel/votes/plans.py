@@ -33,6 +33,7 @@ class EscalationReason(StrEnum):
     UNDECIDED = "UNDECIDED"
     ABSTAINED = "ABSTAINED"
     NOT_COMPARABLE = "NOT_COMPARABLE"
+    NOT_PROVED = "NOT_PROVED"
 
 
 @value

@@ -19,6 +19,7 @@ from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.thresholds import reaches
 from kernel.values import value
+from kernel.votes.agreement import AgreementLevel, first_stop
 
 # Importance from which one more vote must agree [0..1], and how many then agree [count].
 IMPORTANT = 0.7
@@ -145,6 +146,8 @@ class VoteRule:
         agree: Votes for one answer that decide [count, 1..most].
         most: Votes that are asked for at most [count, 1..64].
         ahead: Votes that are asked for at once while the outcome is open [count, 1..most].
+        ask_all: Whether all `most` votes are asked for, also where enough agree.
+        enough: The least strict agreement at which asking stops all the same, where it would stop first; None: none.
 
     Raises:
         InvalidVoteRule: On construction.
@@ -153,6 +156,8 @@ class VoteRule:
     agree: int = 2
     most: int = 5
     ahead: int = 1
+    ask_all: bool = False
+    enough: AgreementLevel | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.most <= MOST_VOTES:
@@ -289,7 +294,7 @@ def vote_stop(groups: Sequence[VoteGroup], votes: Sequence[Vote], rule: VoteRule
         rule: The rule.
 
     Source:
-        SPEC 5.1. A program that passes the tests needs no second one.
+        SPEC 5.1; 5.3 where all votes are asked for. A program that passes the tests needs no second one.
 
     Example:
         >>> source = VoteSource(model="m", mode=VoteMode.REASONED)
@@ -300,12 +305,25 @@ def vote_stop(groups: Sequence[VoteGroup], votes: Sequence[Vote], rule: VoteRule
     if groups and _passes(groups[0], votes):
         return VoteStop.PASSED_TESTS
     largest = len(groups[0].votes) if groups else 0
+    left = rule.most - len(votes)
+    if rule.ask_all and left > 0 and not _is_enough(groups, len(votes), rule):
+        return None
     if largest >= rule.agree:
         return VoteStop.AGREED
-    left = rule.most - len(votes)
     if left <= 0:
         return VoteStop.MOST_ASKED
     return VoteStop.OUT_OF_REACH if largest + left < rule.agree else None
+
+
+def _is_enough(groups: Sequence[VoteGroup], votes: int, rule: VoteRule) -> bool:
+    """Return whether asking would stop first now, with an agreement that is strict enough."""
+    if rule.enough is None or not groups:
+        return False
+    members = [group.votes for group in groups]
+    if first_stop(members, votes, agree=rule.agree, most=rule.most) < votes:
+        return False
+    against = sum(len(group) for group in members[1:])
+    return AgreementLevel(agreeing=len(members[0]), against=against).is_as_strict_as(rule.enough)
 
 
 def vote_outcome(groups: Sequence[VoteGroup], votes: Sequence[Vote], rule: VoteRule) -> VoteOutcome:

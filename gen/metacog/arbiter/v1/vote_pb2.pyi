@@ -213,6 +213,8 @@ class VoteRequest(_message.Message):
     ASK_DRAFT_FIELD_NUMBER: _builtins.int
     COMPETENCES_FIELD_NUMBER: _builtins.int
     KEEP_ORDER_FIELD_NUMBER: _builtins.int
+    ASK_ALL_FIELD_NUMBER: _builtins.int
+    ENOUGH_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -239,6 +241,8 @@ class VoteRequest(_message.Message):
     """Whether the default model's direct answer is asked for as the first vote; not read where `draft` is given."""
     keep_order: _builtins.bool
     """Whether the sources are asked in the order given, whatever competences are recorded."""
+    ask_all: _builtins.bool
+    """Whether all `most` votes are asked for, also where enough agree."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -261,6 +265,10 @@ class VoteRequest(_message.Message):
     def competences(self) -> _containers.RepeatedCompositeFieldContainer[Global___VoteSource]:
         """Recorded competences; they hold for the draft and for every source that votes and states none itself."""
 
+    @_builtins.property
+    def enough(self) -> Global___VoteAgreementLevel:
+        """The least strict agreement at which asking stops all the same, as soon as enough agree; left out: none."""
+
     def __init__(
         self,
         *,
@@ -281,10 +289,12 @@ class VoteRequest(_message.Message):
         ask_draft: _builtins.bool = ...,
         competences: _abc.Iterable[Global___VoteSource] | None = ...,
         keep_order: _builtins.bool = ...,
+        ask_all: _builtins.bool = ...,
+        enough: Global___VoteAgreementLevel | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "most", b"most", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "draft", b"draft", "enough", b"enough", "envelope", b"envelope", "max_tokens", b"max_tokens", "most", b"most", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "ask_draft", b"ask_draft", "competences", b"competences", "draft", b"draft", "envelope", b"envelope", "keep_order", b"keep_order", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "ask_all", b"ask_all", "ask_draft", b"ask_draft", "competences", b"competences", "draft", b"draft", "enough", b"enough", "envelope", b"envelope", "keep_order", b"keep_order", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
     _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015
@@ -312,6 +322,35 @@ class VoteRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
 
 Global___VoteRequest: _TypeAlias = VoteRequest  # noqa: Y015
+
+@_typing.final
+class VoteAgreementLevel(_message.Message):
+    """How many votes are for the winning answer, and how many against it.
+
+    Levels are ordered by the lead of the winner; of equal leads the one with fewer votes against is stricter.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGREEING_FIELD_NUMBER: _builtins.int
+    AGAINST_FIELD_NUMBER: _builtins.int
+    agreeing: _builtins.int
+    """Votes for it [count, >= 1]."""
+    against: _builtins.int
+    """Valid votes for other answers [count, >= 0]."""
+    def __init__(
+        self,
+        *,
+        agreeing: _builtins.int = ...,
+        against: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "agreeing", b"agreeing"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VoteAgreementLevel: _TypeAlias = VoteAgreementLevel  # noqa: Y015
 
 @_typing.final
 class VoteResponse(_message.Message):

@@ -1303,3 +1303,272 @@ class GetShadowResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetShadowResponse: _TypeAlias = GetShadowResponse  # noqa: Y015
+
+@_typing.final
+class GetPromisesRequest(_message.Message):
+    """Asks what can be promised."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_AT_MOST_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    error_at_most: _builtins.float
+    """Share of errors among the answers that are given, at most [0.001..0.5]; left out: the operator's, or 0.05."""
+    version: _builtins.str
+    """Version of a configuration of votes, as runs have it; empty: the one with the newest label."""
+    def __init__(
+        self,
+        *,
+        error_at_most: _builtins.float | None = ...,
+        version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error_at_most", b"_error_at_most", "error_at_most", b"error_at_most"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error_at_most", b"_error_at_most", "error_at_most", b"error_at_most", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__error_at_most: _TypeAlias = _typing.Literal["error_at_most"]  # noqa: Y015
+    _WhichOneofArgType__error_at_most: _TypeAlias = _typing.Literal["_error_at_most", b"_error_at_most"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error_at_most) -> _WhichOneofReturnType__error_at_most | None: ...
+
+Global___GetPromisesRequest: _TypeAlias = GetPromisesRequest  # noqa: Y015
+
+@_typing.final
+class GetPromisesResponse(_message.Message):
+    """What can be promised with the labels that there are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_AT_MOST_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
+    LEVELS_FIELD_NUMBER: _builtins.int
+    CURVE_FIELD_NUMBER: _builtins.int
+    error_at_most: _builtins.float
+    """The promised error [0..1]."""
+    version: _builtins.str
+    """Version of the configuration; empty where there is no label."""
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """All versions with labels, that with the newest label first."""
+
+    @_builtins.property
+    def levels(self) -> _containers.RepeatedCompositeFieldContainer[Global___PromiseLevels]:
+        """One for each kind of question with a list of its own, and one, last, for all others."""
+
+    @_builtins.property
+    def curve(self) -> _containers.RepeatedCompositeFieldContainer[Global___PromisePoint]:
+        """What other promises would keep, for all kinds without a list of their own."""
+
+    def __init__(
+        self,
+        *,
+        error_at_most: _builtins.float = ...,
+        version: _builtins.str = ...,
+        versions: _abc.Iterable[_builtins.str] | None = ...,
+        levels: _abc.Iterable[Global___PromiseLevels] | None = ...,
+        curve: _abc.Iterable[Global___PromisePoint] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["curve", b"curve", "error_at_most", b"error_at_most", "levels", b"levels", "version", b"version", "versions", b"versions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetPromisesResponse: _TypeAlias = GetPromisesResponse  # noqa: Y015
+
+@_typing.final
+class PromiseLevels(_message.Message):
+    """Which levels keep a promise on a kind of question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    WENT_ON_FIELD_NUMBER: _builtins.int
+    ESCALATED_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """The kind; empty: all without a list of their own."""
+    @_builtins.property
+    def first(self) -> Global___StageLevels:
+        """Where asking may stop as soon as enough votes agree."""
+
+    @_builtins.property
+    def went_on(self) -> Global___StageLevels:
+        """After all votes were asked for."""
+
+    @_builtins.property
+    def escalated(self) -> Global___StageLevels:
+        """The stronger model's answers."""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        first: Global___StageLevels | None = ...,
+        went_on: Global___StageLevels | None = ...,
+        escalated: Global___StageLevels | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["escalated", b"escalated", "first", b"first", "went_on", b"went_on"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["escalated", b"escalated", "first", b"first", "kind", b"kind", "went_on", b"went_on"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromiseLevels: _TypeAlias = PromiseLevels  # noqa: Y015
+
+@_typing.final
+class StageLevels(_message.Message):
+    """The levels of one stage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABELS_FIELD_NUMBER: _builtins.int
+    LOOKED_AT_FIELD_NUMBER: _builtins.int
+    ERROR_PROBABILITY_FIELD_NUMBER: _builtins.int
+    NEXT_LOOK_FIELD_NUMBER: _builtins.int
+    KEPT_SHARE_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    PROJECTION_FIELD_NUMBER: _builtins.int
+    labels: _builtins.int
+    """Labels that there are [count]."""
+    looked_at: _builtins.int
+    """Labels of the last look [count]; 0: too few for one."""
+    error_probability: _builtins.float
+    """Error probability of the tests at this look [0..1]; left out (null on REST) without one."""
+    next_look: _builtins.int
+    """Labels at the next look at which more could be proved [count]."""
+    kept_share: _builtins.float
+    """Share of the labelled answers that would be given [0..1]; left out (null on REST) without a look."""
+    @_builtins.property
+    def tests(self) -> _containers.RepeatedCompositeFieldContainer[Global___LevelTest]:
+        """The levels that occur among the labels, the strictest first."""
+
+    @_builtins.property
+    def projection(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedShare]:
+        """What an exam would buy, if all shares stayed as they are."""
+
+    def __init__(
+        self,
+        *,
+        labels: _builtins.int = ...,
+        looked_at: _builtins.int = ...,
+        error_probability: _builtins.float | None = ...,
+        next_look: _builtins.int = ...,
+        kept_share: _builtins.float | None = ...,
+        tests: _abc.Iterable[Global___LevelTest] | None = ...,
+        projection: _abc.Iterable[Global___ProjectedShare] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability", "_kept_share", b"_kept_share", "error_probability", b"error_probability", "kept_share", b"kept_share"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability", "_kept_share", b"_kept_share", "error_probability", b"error_probability", "kept_share", b"kept_share", "labels", b"labels", "looked_at", b"looked_at", "next_look", b"next_look", "projection", b"projection", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__error_probability: _TypeAlias = _typing.Literal["error_probability"]  # noqa: Y015
+    _WhichOneofArgType__error_probability: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability"]  # noqa: Y015
+    _WhichOneofReturnType__kept_share: _TypeAlias = _typing.Literal["kept_share"]  # noqa: Y015
+    _WhichOneofArgType__kept_share: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error_probability) -> _WhichOneofReturnType__error_probability | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kept_share) -> _WhichOneofReturnType__kept_share | None: ...
+
+Global___StageLevels: _TypeAlias = StageLevels  # noqa: Y015
+
+@_typing.final
+class LevelTest(_message.Message):
+    """What labels say about one level of agreement and all stricter ones together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGREEING_FIELD_NUMBER: _builtins.int
+    AGAINST_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    ERRORS_FIELD_NUMBER: _builtins.int
+    BOUND_FIELD_NUMBER: _builtins.int
+    PROVED_FIELD_NUMBER: _builtins.int
+    agreeing: _builtins.int
+    """Votes for the winning answer [count]."""
+    against: _builtins.int
+    """Valid votes for other answers [count]."""
+    labels: _builtins.int
+    """Labelled answers at this level or a stricter one [count]."""
+    errors: _builtins.int
+    """Wrong ones among them [count]."""
+    bound: _builtins.float
+    """Upper bound of their share of errors [0..1]."""
+    proved: _builtins.bool
+    """Whether the promise is proved; left out (null on REST) where no result could prove it with so few labels."""
+    def __init__(
+        self,
+        *,
+        agreeing: _builtins.int = ...,
+        against: _builtins.int = ...,
+        labels: _builtins.int = ...,
+        errors: _builtins.int = ...,
+        bound: _builtins.float = ...,
+        proved: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_proved", b"_proved", "proved", b"proved"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_proved", b"_proved", "against", b"against", "agreeing", b"agreeing", "bound", b"bound", "errors", b"errors", "labels", b"labels", "proved", b"proved"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__proved: _TypeAlias = _typing.Literal["proved"]  # noqa: Y015
+    _WhichOneofArgType__proved: _TypeAlias = _typing.Literal["_proved", b"_proved"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__proved) -> _WhichOneofReturnType__proved | None: ...
+
+Global___LevelTest: _TypeAlias = LevelTest  # noqa: Y015
+
+@_typing.final
+class ProjectedShare(_message.Message):
+    """What more labels would prove."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABELS_FIELD_NUMBER: _builtins.int
+    KEPT_SHARE_FIELD_NUMBER: _builtins.int
+    labels: _builtins.int
+    """Labels [count]."""
+    kept_share: _builtins.float
+    """Share of the answers that would be given [0..1]; left out (null on REST) without a label."""
+    def __init__(
+        self,
+        *,
+        labels: _builtins.int = ...,
+        kept_share: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share", "kept_share", b"kept_share"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share", "kept_share", b"kept_share", "labels", b"labels"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__kept_share: _TypeAlias = _typing.Literal["kept_share"]  # noqa: Y015
+    _WhichOneofArgType__kept_share: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kept_share) -> _WhichOneofReturnType__kept_share | None: ...
+
+Global___ProjectedShare: _TypeAlias = ProjectedShare  # noqa: Y015
+
+@_typing.final
+class PromisePoint(_message.Message):
+    """What another promise would keep."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_AT_MOST_FIELD_NUMBER: _builtins.int
+    KEPT_SHARE_FIELD_NUMBER: _builtins.int
+    error_at_most: _builtins.float
+    """The promised error [0..1]."""
+    kept_share: _builtins.float
+    """Share of the labelled answers that would be given at the first stop [0..1]; left out (null on REST) without a look."""
+    def __init__(
+        self,
+        *,
+        error_at_most: _builtins.float = ...,
+        kept_share: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share", "kept_share", b"kept_share"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share", "error_at_most", b"error_at_most", "kept_share", b"kept_share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__kept_share: _TypeAlias = _typing.Literal["kept_share"]  # noqa: Y015
+    _WhichOneofArgType__kept_share: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kept_share) -> _WhichOneofReturnType__kept_share | None: ...
+
+Global___PromisePoint: _TypeAlias = PromisePoint  # noqa: Y015

@@ -90,6 +90,62 @@ DECISION_RULE_POLICY: DecisionRule.ValueType  # 5
 """A row of the policy table."""
 Global___DecisionRule: _TypeAlias = DecisionRule  # noqa: Y015
 
+class _PromiseStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PromiseStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PromiseStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PROMISE_STAGE_UNSPECIFIED: _PromiseStage.ValueType  # 0
+    """The promise was not applied."""
+    PROMISE_STAGE_FIRST: _PromiseStage.ValueType  # 1
+    """Votes that stopped as soon as enough agreed."""
+    PROMISE_STAGE_WENT_ON: _PromiseStage.ValueType  # 2
+    """All votes were asked for."""
+    PROMISE_STAGE_ESCALATED: _PromiseStage.ValueType  # 3
+    """The answer of a stronger model."""
+
+class PromiseStage(_PromiseStage, metaclass=_PromiseStageEnumTypeWrapper):
+    """Where an answer under a promise comes from; each stage has labels and a list of proved levels of its own."""
+
+PROMISE_STAGE_UNSPECIFIED: PromiseStage.ValueType  # 0
+"""The promise was not applied."""
+PROMISE_STAGE_FIRST: PromiseStage.ValueType  # 1
+"""Votes that stopped as soon as enough agreed."""
+PROMISE_STAGE_WENT_ON: PromiseStage.ValueType  # 2
+"""All votes were asked for."""
+PROMISE_STAGE_ESCALATED: PromiseStage.ValueType  # 3
+"""The answer of a stronger model."""
+Global___PromiseStage: _TypeAlias = PromiseStage  # noqa: Y015
+
+class _PromiseState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PromiseStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PromiseState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PROMISE_STATE_UNSPECIFIED: _PromiseState.ValueType  # 0
+    """Never sent."""
+    PROMISE_STATE_PROVED: _PromiseState.ValueType  # 1
+    """Labels prove it for answers with this agreement: the answer is given."""
+    PROMISE_STATE_WITHHELD: _PromiseState.ValueType  # 2
+    """They do not: there is an answer, which is withheld, or none."""
+    PROMISE_STATE_NOT_APPLIED: _PromiseState.ValueType  # 3
+    """The operator's promise does not reach this request, whose strategy is named by the caller or by what it needs."""
+
+class PromiseState(_PromiseState, metaclass=_PromiseStateEnumTypeWrapper):
+    """What became of a promise."""
+
+PROMISE_STATE_UNSPECIFIED: PromiseState.ValueType  # 0
+"""Never sent."""
+PROMISE_STATE_PROVED: PromiseState.ValueType  # 1
+"""Labels prove it for answers with this agreement: the answer is given."""
+PROMISE_STATE_WITHHELD: PromiseState.ValueType  # 2
+"""They do not: there is an answer, which is withheld, or none."""
+PROMISE_STATE_NOT_APPLIED: PromiseState.ValueType  # 3
+"""The operator's promise does not reach this request, whose strategy is named by the caller or by what it needs."""
+Global___PromiseState: _TypeAlias = PromiseState  # noqa: Y015
+
 class _EscalationReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -104,6 +160,8 @@ class _EscalationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Esca
     """No vote was valid."""
     ESCALATION_REASON_NOT_COMPARABLE: _EscalationReason.ValueType  # 3
     """Answers to this question cannot be compared, so that nothing could be voted on."""
+    ESCALATION_REASON_NOT_PROVED: _EscalationReason.ValueType  # 4
+    """Labels do not prove that answers with this agreement keep the promise."""
 
 class EscalationReason(_EscalationReason, metaclass=_EscalationReasonEnumTypeWrapper):
     """Why a stronger model was asked."""
@@ -116,6 +174,8 @@ ESCALATION_REASON_ABSTAINED: EscalationReason.ValueType  # 2
 """No vote was valid."""
 ESCALATION_REASON_NOT_COMPARABLE: EscalationReason.ValueType  # 3
 """Answers to this question cannot be compared, so that nothing could be voted on."""
+ESCALATION_REASON_NOT_PROVED: EscalationReason.ValueType  # 4
+"""Labels do not prove that answers with this agreement keep the promise."""
 Global___EscalationReason: _TypeAlias = EscalationReason  # noqa: Y015
 
 class _ConfidenceState:
@@ -752,6 +812,7 @@ class VoteOptions(_message.Message):
     SOURCES_FIELD_NUMBER: _builtins.int
     TESTS_FIELD_NUMBER: _builtins.int
     ESCALATE_FIELD_NUMBER: _builtins.int
+    ASK_ALL_FIELD_NUMBER: _builtins.int
     agree: _builtins.int
     """Equal votes that decide [count, 1..most]; left out: 2, and 3 where much depends on the answer (importance >= 0.7)."""
     most: _builtins.int
@@ -762,6 +823,10 @@ class VoteOptions(_message.Message):
     """Tests of an answer that is a program, which raise where it is wrong."""
     escalate: _builtins.str
     """Model of the catalogue that answers where the votes decide nothing; empty: none, but in a cascade the configured one."""
+    ask_all: _builtins.bool
+    """Whether all `most` votes are asked for, also where enough agree: labels of such runs also say what more votes are
+    worth.
+    """
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[_vote_pb2.VoteSource]:
         """Who votes beside the draft; empty: the arbiter's default. In a cascade these alone vote, in this order; a draft that
@@ -777,10 +842,11 @@ class VoteOptions(_message.Message):
         sources: _abc.Iterable[_vote_pb2.VoteSource] | None = ...,
         tests: _builtins.str = ...,
         escalate: _builtins.str = ...,
+        ask_all: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "most", b"most"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "escalate", b"escalate", "most", b"most", "sources", b"sources", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "ask_all", b"ask_all", "escalate", b"escalate", "most", b"most", "sources", b"sources", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
     _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015
@@ -796,6 +862,120 @@ class VoteOptions(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__most) -> _WhichOneofReturnType__most | None: ...
 
 Global___VoteOptions: _TypeAlias = VoteOptions  # noqa: Y015
+
+@_typing.final
+class Promise(_message.Message):
+    """What is asked of the answers that are given."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_AT_MOST_FIELD_NUMBER: _builtins.int
+    error_at_most: _builtins.float
+    """Share of errors among them, at most [0.001..0.5]."""
+    def __init__(
+        self,
+        *,
+        error_at_most: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_at_most", b"error_at_most"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Promise: _TypeAlias = Promise  # noqa: Y015
+
+@_typing.final
+class PromiseOutcome(_message.Message):
+    """The promise under which a run answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_AT_MOST_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    LABELS_NEEDED_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    WITHHELD_FIELD_NUMBER: _builtins.int
+    error_at_most: _builtins.float
+    """Share of errors that was promised, at most [0..1]."""
+    state: Global___PromiseState.ValueType
+    """What became of it."""
+    stage: Global___PromiseStage.ValueType
+    """Where the answer comes from; left out (null on REST) where there is none."""
+    reason: _builtins.str
+    """Why the answer is withheld, or the promise not applied; empty where the answer is given."""
+    labels: _builtins.int
+    """Labels of this stage and configuration, and of this kind of question where it has a list of its own [count]."""
+    labels_needed: _builtins.int
+    """Labels at the next look, before which nothing more can be proved [count]."""
+    kind: _builtins.str
+    """Kind of question whose labels they are; empty: those of all kinds without a list of their own."""
+    withheld: _builtins.str
+    """The answer that is withheld, which may be labelled; empty when contents are not stored."""
+    def __init__(
+        self,
+        *,
+        error_at_most: _builtins.float = ...,
+        state: Global___PromiseState.ValueType = ...,
+        stage: Global___PromiseStage.ValueType = ...,
+        reason: _builtins.str = ...,
+        labels: _builtins.int = ...,
+        labels_needed: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        withheld: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_at_most", b"error_at_most", "kind", b"kind", "labels", b"labels", "labels_needed", b"labels_needed", "reason", b"reason", "stage", b"stage", "state", b"state", "withheld", b"withheld"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromiseOutcome: _TypeAlias = PromiseOutcome  # noqa: Y015
+
+@_typing.final
+class RunAgreement(_message.Message):
+    """The agreement of a vote, where asking stops first and at its end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    FIRST_STANDS_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    WENT_ON_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    first_stands: _builtins.bool
+    """Whether the answer that led then is the winner at the end."""
+    went_on: _builtins.bool
+    """Whether more votes came after the first stop."""
+    version: _builtins.str
+    """Version of the configuration, within which labels are compared: sources, numbers of votes, models, routing."""
+    @_builtins.property
+    def first(self) -> _vote_pb2.VoteAgreementLevel:
+        """When enough votes agreed, or no answer could reach as many any more."""
+
+    @_builtins.property
+    def last(self) -> _vote_pb2.VoteAgreementLevel:
+        """At the end."""
+
+    def __init__(
+        self,
+        *,
+        first: _vote_pb2.VoteAgreementLevel | None = ...,
+        first_stands: _builtins.bool = ...,
+        last: _vote_pb2.VoteAgreementLevel | None = ...,
+        went_on: _builtins.bool = ...,
+        version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "first_stands", b"first_stands", "last", b"last", "version", b"version", "went_on", b"went_on"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunAgreement: _TypeAlias = RunAgreement  # noqa: Y015
 
 @_typing.final
 class Escalation(_message.Message):
@@ -877,6 +1057,7 @@ class AnswerRequest(_message.Message):
     ARBITRATION_FIELD_NUMBER: _builtins.int
     VOTE_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    PROMISE_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     strategy: _builtins.str
@@ -931,6 +1112,12 @@ class AnswerRequest(_message.Message):
     def vote(self) -> Global___VoteOptions:
         """How votes are asked for; read where `vote` or `cascade` is the strategy."""
 
+    @_builtins.property
+    def promise(self) -> Global___Promise:
+        """What is asked of the answers that are given: one that labels do not prove is withheld. The strategy is then `vote` or
+        `cascade`.
+        """
+
     def __init__(
         self,
         *,
@@ -954,10 +1141,11 @@ class AnswerRequest(_message.Message):
         arbitration: Global___ArbitrationOptions | None = ...,
         vote: Global___VoteOptions | None = ...,
         model: _builtins.str = ...,
+        promise: Global___Promise | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "promise", b"promise", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "model", b"model", "msv", b"msv", "question", b"question", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "model", b"model", "msv", b"msv", "promise", b"promise", "question", b"question", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__assignment_seed: _TypeAlias = _typing.Literal["assignment_seed"]  # noqa: Y015
     _WhichOneofArgType__assignment_seed: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed"]  # noqa: Y015
@@ -1110,6 +1298,9 @@ class Run(_message.Message):
     CATALOGUE_NAME_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     WINNER_DIGEST_FIELD_NUMBER: _builtins.int
+    AGREEMENT_FIELD_NUMBER: _builtins.int
+    PROMISE_FIELD_NUMBER: _builtins.int
+    SAMPLED_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -1170,6 +1361,8 @@ class Run(_message.Message):
     """Digest of the winning answer of a vote, salted with the conversation, by which later runs of the same question find
     out whether their answer differs [sha256, hexadecimal]; empty where there is none.
     """
+    sampled: _builtins.bool
+    """Whether the run was drawn at random to be labelled: a label of origin `SAMPLED` is accepted on such runs only."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -1233,6 +1426,14 @@ class Run(_message.Message):
         PI and ER as in `route.msv`. Left out (null on REST) where nothing was voted on.
         """
 
+    @_builtins.property
+    def agreement(self) -> Global___RunAgreement:
+        """Agreement of the votes; left out (null on REST) where none was valid, and for other strategies."""
+
+    @_builtins.property
+    def promise(self) -> Global___PromiseOutcome:
+        """What became of a promise; left out (null on REST) where none was made."""
+
     def __init__(
         self,
         *,
@@ -1276,10 +1477,13 @@ class Run(_message.Message):
         catalogue_name: _builtins.str = ...,
         state: _msv_pb2.MSV | None = ...,
         winner_digest: _builtins.str = ...,
+        agreement: Global___RunAgreement | None = ...,
+        promise: Global___PromiseOutcome | None = ...,
+        sampled: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "promise", b"promise", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1617,6 +1821,7 @@ class ListRunsRequest(_message.Message):
     ERROR_REASON_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SHADOW_FIELD_NUMBER: _builtins.int
+    SAMPLED_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Runs per page [1..200]; left out: 50."""
     page_token: _builtins.str
@@ -1639,6 +1844,8 @@ class ListRunsRequest(_message.Message):
     """Only runs that came in with this request identifier; empty: all."""
     shadow: _builtins.bool
     """Whether to list shadow runs, and those only; left out: served runs only."""
+    sampled: _builtins.bool
+    """Only runs that were, or were not, drawn at random to be labelled."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Only runs that began at or after this time."""
@@ -1663,10 +1870,11 @@ class ListRunsRequest(_message.Message):
         error_reason: _builtins.str = ...,
         request_id: _builtins.str = ...,
         shadow: _builtins.bool | None = ...,
+        sampled: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_shadow", b"_shadow", "degraded", b"degraded", "judged", b"judged", "page_size", b"page_size", "shadow", b"shadow", "since", b"since", "until", b"until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_sampled", b"_sampled", "_shadow", b"_shadow", "degraded", b"degraded", "judged", b"judged", "page_size", b"page_size", "sampled", b"sampled", "shadow", b"shadow", "since", b"since", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_shadow", b"_shadow", "assessor", b"assessor", "degraded", b"degraded", "error_reason", b"error_reason", "judged", b"judged", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "shadow", b"shadow", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_sampled", b"_sampled", "_shadow", b"_shadow", "assessor", b"assessor", "degraded", b"degraded", "error_reason", b"error_reason", "judged", b"judged", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "sampled", b"sampled", "shadow", b"shadow", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__degraded: _TypeAlias = _typing.Literal["degraded"]  # noqa: Y015
     _WhichOneofArgType__degraded: _TypeAlias = _typing.Literal["_degraded", b"_degraded"]  # noqa: Y015
@@ -1674,6 +1882,8 @@ class ListRunsRequest(_message.Message):
     _WhichOneofArgType__judged: _TypeAlias = _typing.Literal["_judged", b"_judged"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__sampled: _TypeAlias = _typing.Literal["sampled"]  # noqa: Y015
+    _WhichOneofArgType__sampled: _TypeAlias = _typing.Literal["_sampled", b"_sampled"]  # noqa: Y015
     _WhichOneofReturnType__shadow: _TypeAlias = _typing.Literal["shadow"]  # noqa: Y015
     _WhichOneofArgType__shadow: _TypeAlias = _typing.Literal["_shadow", b"_shadow"]  # noqa: Y015
     @_typing.overload
@@ -1682,6 +1892,8 @@ class ListRunsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__judged) -> _WhichOneofReturnType__judged | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sampled) -> _WhichOneofReturnType__sampled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__shadow) -> _WhichOneofReturnType__shadow | None: ...
 

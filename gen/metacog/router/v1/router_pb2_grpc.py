@@ -110,6 +110,11 @@ class RouterServiceStub:
                 request_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.SerializeToString,
                 response_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.FromString,
                 _registered_method=True)
+        self.GetPromises = channel.unary_unary(
+                '/metacog.router.v1.RouterService/GetPromises',
+                request_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetPromisesRequest.SerializeToString,
+                response_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetPromisesResponse.FromString,
+                _registered_method=True)
         self.GetShadow = channel.unary_unary(
                 '/metacog.router.v1.RouterService/GetShadow',
                 request_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetShadowRequest.SerializeToString,
@@ -261,6 +266,15 @@ class RouterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetPromises(self, request, context):
+        """Reports which levels of agreement keep a promise, and what more labels would prove.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST` or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetShadow(self, request, context):
         """Compares shadow runs with the served runs of the same requests, by policy: agreement, cost, time, who was right.
 
@@ -342,6 +356,11 @@ def add_RouterServiceServicer_to_server(servicer, server):
                     servicer.GetCascades,
                     request_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.FromString,
                     response_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.SerializeToString,
+            ),
+            'GetPromises': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPromises,
+                    request_deserializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetPromisesRequest.FromString,
+                    response_serializer=metacog_dot_router_dot_v1_dot_calibration__pb2.GetPromisesResponse.SerializeToString,
             ),
             'GetShadow': grpc.unary_unary_rpc_method_handler(
                     servicer.GetShadow,
@@ -730,6 +749,33 @@ class RouterService:
             '/metacog.router.v1.RouterService/GetCascades',
             metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesRequest.SerializeToString,
             metacog_dot_router_dot_v1_dot_calibration__pb2.GetCascadesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPromises(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.router.v1.RouterService/GetPromises',
+            metacog_dot_router_dot_v1_dot_calibration__pb2.GetPromisesRequest.SerializeToString,
+            metacog_dot_router_dot_v1_dot_calibration__pb2.GetPromisesResponse.FromString,
             options,
             channel_credentials,
             insecure,

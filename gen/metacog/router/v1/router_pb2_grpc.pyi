@@ -121,6 +121,11 @@ class RouterServiceStub:
 
     Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
     """
+    GetPromises: _grpc.UnaryUnaryMultiCallable[_calibration_pb2.GetPromisesRequest, _calibration_pb2.GetPromisesResponse]
+    """Reports which levels of agreement keep a promise, and what more labels would prove.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST` or `DATABASE_UNAVAILABLE`.
+    """
     GetShadow: _grpc.UnaryUnaryMultiCallable[_calibration_pb2.GetShadowRequest, _calibration_pb2.GetShadowResponse]
     """Compares shadow runs with the served runs of the same requests, by policy: agreement, cost, time, who was right.
 
@@ -216,6 +221,11 @@ class RouterServiceAsyncStub(RouterServiceStub):
     """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
 
     Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+    """
+    GetPromises: _aio.UnaryUnaryMultiCallable[_calibration_pb2.GetPromisesRequest, _calibration_pb2.GetPromisesResponse]  # type: ignore[assignment]
+    """Reports which levels of agreement keep a promise, and what more labels would prove.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST` or `DATABASE_UNAVAILABLE`.
     """
     GetShadow: _aio.UnaryUnaryMultiCallable[_calibration_pb2.GetShadowRequest, _calibration_pb2.GetShadowResponse]  # type: ignore[assignment]
     """Compares shadow runs with the served runs of the same requests, by policy: agreement, cost, time, who was right.
@@ -393,6 +403,17 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Reports how often votes were escalated to a stronger model, what that cost, and how often each was right.
 
         Safe to retry. Fails with `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetPromises(
+        self,
+        request: _calibration_pb2.GetPromisesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calibration_pb2.GetPromisesResponse, _abc.Awaitable[_calibration_pb2.GetPromisesResponse]]:
+        """Reports which levels of agreement keep a promise, and what more labels would prove.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST` or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod

@@ -10,6 +10,7 @@ from kernel.answers import AnswerType
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.values import value
+from kernel.votes.agreement import AgreementLevel
 from kernel.votes.probability import VoteEvidence
 from kernel.votes.votes import MOST_VOTES, VoteMode, VoteOutcome, VoteStop
 
@@ -61,6 +62,8 @@ class VoteRequest:
     ask_draft: bool = False
     competences: Annotated[Sequence[VotingAgent], Field(max_length=MOST_COMPETENCES)] = ()
     keep_order: bool = False
+    ask_all: bool = False
+    enough: AgreementLevel | None = None
 
 
 @value

@@ -352,7 +352,13 @@ async def _cancel(tasks: Collection["asyncio.Task[Answered]"]) -> None:
 
 def _rule(request: VoteRequest) -> VoteRule:
     most = request.most or max(DEFAULT_RULE.most, request.agree or 0)
-    return VoteRule(agree=request.agree or min(DEFAULT_RULE.agree, most), most=most, ahead=request.ahead or 1)
+    return VoteRule(
+        agree=request.agree or min(DEFAULT_RULE.agree, most),
+        most=most,
+        ahead=request.ahead or 1,
+        ask_all=request.ask_all,
+        enough=request.enough,
+    )
 
 
 def _inferred(question: str, request: VoteRequest, options: Sequence[str]) -> AnswerType:

@@ -12,6 +12,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv import MSV
 from kernel.values import value
+from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
 from kernel.votes.votes import MOST_VOTES, VoteMode
 from services.router.service.assessment.values import Routed
 from services.router.service.runs.values import FellBack, Run
@@ -88,6 +89,14 @@ class VoteOptions:
     sources: Annotated[Sequence[VoteOptionsSource], Field(max_length=MOST_VOTES)] = ()
     tests: str = ""
     escalate: ModelName = ""
+    ask_all: bool = False
+
+
+@value
+class Promise:
+    """A promise bounds the share of errors among the answers that are given."""
+
+    error_at_most: Annotated[float, Field(ge=LEAST_ERROR, le=MOST_ERROR)]
 
 
 @value
@@ -114,6 +123,7 @@ class AnswerRequest:
     arbitration: ArbitrationOptions | None = None
     vote: VoteOptions | None = None
     model: ModelName = ""
+    promise: Promise | None = None
 
 
 @value

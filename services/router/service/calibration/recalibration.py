@@ -23,6 +23,7 @@ from services.router.metrics import MAPS_FITTED, MAPS_IN_FORCE
 from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.calibration.calibration_error import CalibrationErrors
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
+from services.router.service.calibration.promises import Promises, StoredPromiseLabel
 from services.router.service.calibration.vote_probability import VoteProbability
 from services.router.service.timeouts import wait_within
 
@@ -90,6 +91,9 @@ class RecalibrationStore(Protocol):
     async def labelled_pairs(self, system_two: Sequence[str], model: str, /) -> Sequence[LabelledPair]:
         """Return the newest questions that are labelled for System 1 and for one of these strategies."""
 
+    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
+        """Return the newest labels of votes that were drawn at random, the oldest first."""
+
     async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
         """Return the newest labelled answers."""
 
@@ -128,6 +132,7 @@ class Calibrator:
     Args:
         store: Stores labelled answers and maps.
         rules: When a map is fitted.
+        promises: Which levels of agreement keep a promise, read again with the maps; None: no promise is made.
         refresh_s: Time after which the maps that other replicas put in force are in force here [s].
         pause_s: Least time between two rounds [s].
         system_two: Strategies whose labels say what System 2 is worth.
@@ -139,6 +144,7 @@ class Calibrator:
         store: RecalibrationStore,
         *,
         rules: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
+        promises: Promises | None = None,
         refresh_s: float = REFRESH_S,
         pause_s: float = PAUSE_S,
         system_two: Sequence[str] = (),
@@ -151,6 +157,7 @@ class Calibrator:
         self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
         self._errors = CalibrationErrors(store)
         self.votes = VoteProbability(store, system_two, system_one)
+        self.promises = promises or Promises(store)
         self._pending = True
         self._wake = asyncio.Event()
         self._pause_ends, self._round_is_due = 0.0, 0.0
@@ -179,6 +186,10 @@ class Calibrator:
             self._maps = {(found.strategy, found.confidence_source): found for found in await self._store.in_force()}
         except MetacogError as error:  # the database is away, or a stored map cannot be read
             _log.warning("recalibration maps stay as they are", reason=error.message)
+        try:
+            await self.promises.refresh()
+        except MetacogError as error:
+            _log.warning("what can be promised stays as it is", reason=error.message)
         MAPS_IN_FORCE.set(len(self._maps))
 
     async def check(self) -> None:

@@ -11,6 +11,7 @@ from kernel.statistics.recalibration import Method, Point
 from kernel.statistics.reliability import Reliability
 from kernel.statistics.samples import Array
 from kernel.values import value
+from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
 
 # Newest labelled answers that figures and maps are made of [count].
 MOST_OBSERVATIONS = 100_000
@@ -180,6 +181,76 @@ class GetCascadesResponse:
     """This response holds the cascades, those with most runs first."""
 
     cascades: Sequence[Cascade]
+
+
+@value
+class GetPromisesRequest:
+    """This request asks what can be promised."""
+
+    error_at_most: Annotated[float, Field(ge=LEAST_ERROR, le=MOST_ERROR)] | None = None
+    version: Annotated[str, Field(max_length=64)] = ""
+
+
+@value
+class TestedLevel:
+    """This value is what labels say about a level of agreement and all stricter ones together."""
+
+    agreeing: int
+    against: int
+    labels: int
+    errors: int
+    bound: float
+    proved: bool | None
+
+
+@value
+class ProjectedShare:
+    """This value is the share of answers that more labels would let through."""
+
+    labels: int
+    kept_share: float | None
+
+
+@value
+class StageLevels:
+    """These are the levels of one stage."""
+
+    labels: int
+    looked_at: int
+    error_probability: float | None
+    next_look: int
+    kept_share: float | None
+    tests: Sequence[TestedLevel]
+    projection: Sequence[ProjectedShare]
+
+
+@value
+class KindPromise:
+    """This value says which levels keep a promise on a kind of question."""
+
+    kind: str
+    first: StageLevels
+    went_on: StageLevels
+    escalated: StageLevels
+
+
+@value
+class PromisePoint:
+    """This point is what another promise would keep."""
+
+    error_at_most: float
+    kept_share: float | None
+
+
+@value
+class GetPromisesResponse:
+    """This response says what can be promised with the labels that there are."""
+
+    error_at_most: float
+    version: str
+    versions: Sequence[str]
+    levels: Sequence[KindPromise]
+    curve: Sequence[PromisePoint]
 
 
 @value

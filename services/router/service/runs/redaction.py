@@ -14,6 +14,7 @@ _OF_RUN = """
     run_id created_at messages_digest envelope request_digest request_id key_name strategy outcome confidence
     confidence_source usage degraded budget_exhausted error_reason duration_ms first_token_ms config_version model
     confidence_raw calibration_version confidence_state confidence_labels idempotency shadow winner_digest
+    agreement sampled
 """
 _OF_ROUTE = """
     system strategy activation reason config_version assessor usage duration_ms prompt_digests policy_row cached_from
@@ -33,6 +34,7 @@ def without_contents(run: Run) -> Run:
         state=None if run.state is None else _msv(run.state),
         finish_reason=bare_name(run.finish_reason),
         escalation=None if run.escalation is None else replace(run.escalation, error=bare_reason(run.escalation.error)),
+        promise=None if run.promise is None else replace(run.promise, withheld=""),
         **_only(OF_RUN, run),
     )
 

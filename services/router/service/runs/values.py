@@ -12,7 +12,9 @@ from kernel.envelope import Envelope, Usage
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
 from kernel.values import value
+from kernel.votes.agreement import AgreementLevel
 from kernel.votes.plans import EscalationReason
+from kernel.votes.promise import PromiseStage
 from kernel.votes.states import ProbabilityState
 from services.router.core.feedback import LabelOrigin
 from services.router.service.assessment.values import RouteResponse
@@ -52,6 +54,39 @@ class Shadow:
     policy: str
     agrees: bool | None = None
     unknown_reason: str = ""
+
+
+@value
+class RunAgreement:
+    """This value is the agreement of a vote, where asking stops first and at its end, in one configuration."""
+
+    first: AgreementLevel
+    first_stands: bool
+    last: AgreementLevel
+    went_on: bool
+    version: str
+
+
+class PromiseState(StrEnum):
+    """The state of a promise: it is proved, the answer is withheld, or the promise does not reach the request."""
+
+    PROVED = "PROVED"
+    WITHHELD = "WITHHELD"
+    NOT_APPLIED = "NOT_APPLIED"
+
+
+@value
+class PromiseOutcome:
+    """This value says what became of a promise."""
+
+    error_at_most: float
+    state: PromiseState
+    stage: PromiseStage | None = None
+    reason: str = ""
+    labels: int = 0
+    labels_needed: int = 0
+    kind: str = ""
+    withheld: str = ""
 
 
 @value
@@ -107,6 +142,9 @@ class Run:
     catalogue_name: str = ""
     state: MSV | None = None
     winner_digest: str = ""
+    agreement: RunAgreement | None = None
+    promise: PromiseOutcome | None = None
+    sampled: bool = False
     feedback: Sequence[RunFeedback] = ()
 
 
@@ -134,6 +172,7 @@ class ListRunsRequest:
     error_reason: str = ""
     request_id: str = ""
     shadow: bool | None = None
+    sampled: bool | None = None
 
 
 @value
