@@ -307,15 +307,16 @@ class PromiseLabel:
 
     Attributes:
         kind: Kind of the question; empty: unknown.
-        agreement: Agreement of its votes; None where none was valid.
-        escalated: Whether a stronger model gave the answer.
-        right: Whether the answer is right.
+        agreement: Agreement of its votes.
+        right: Whether the winner of the votes is right; false where that is not known, as where a stronger model
+            answered and its answer is what was labelled.
+        stronger: Whether the stronger model is right on the same question; None where that is not labelled.
     """
 
     kind: str
-    agreement: VoteAgreement | None
-    escalated: bool
+    agreement: VoteAgreement
     right: bool
+    stronger: bool | None = None
 
 
 @value
@@ -356,7 +357,9 @@ def promise_levels(labels: Sequence[PromiseLabel], error_at_most: float, kind: s
     Returns:
         The levels of three lists. The first takes every vote at its first stop: an answer that led there and lost is
         wrong, also where the winner is wrong too and nothing is known of it. The second takes the votes that went on,
-        without those that the first list would have stopped.
+        without those that the first list would have stopped. The third takes the stronger model's answers to the
+        questions that neither list would let through, once it is labelled on one of them; where it is not labelled it
+        counts as wrong.
 
     Raises:
         MalformedRequest: For an error that cannot be promised.
@@ -368,16 +371,45 @@ def promise_levels(labels: Sequence[PromiseLabel], error_at_most: float, kind: s
     counted = Counter(one.kind for one in labels)
     own = kind if kind and counted[kind] >= KIND_LABELS else ""
     mine = [one for one in labels if (one.kind == own if own else counted[one.kind] < KIND_LABELS or not one.kind)]
-    voted = [(one.agreement, one.right) for one in mine if one.agreement is not None and not one.escalated]
-    first = _proved([(found.first, right and found.first_stands) for found, right in voted], error_at_most)
-    went_on = [(found.last, right) for found, right in voted if found.went_on and not first.includes(found.first)]
-    escalated = [(ESCALATED_LEVEL, one.right) for one in mine if one.escalated]
-    return PromiseLevels(
-        kind=own,
-        first=first,
-        went_on=_proved(went_on, error_at_most),
-        escalated=_proved(escalated, error_at_most),
-    )
+    first = _proved([(one.agreement.first, one.right and one.agreement.first_stands) for one in mine], error_at_most)
+    rest = [one for one in mine if not first.includes(one.agreement.first)]
+    longer = [one for one in rest if one.agreement.went_on]
+    went_on = _proved([(one.agreement.last, one.right) for one in longer], error_at_most)
+    if went_on.last is not None:  # then every request goes on that is not stopped first
+        rest = [one for one in longer if not went_on.includes(one.agreement.last)]
+    is_known = any(one.stronger is not None for one in rest)
+    escalated = [(ESCALATED_LEVEL, one.stronger is True) for one in rest] if is_known else []
+    return PromiseLevels(kind=own, first=first, went_on=went_on, escalated=_proved(escalated, error_at_most))
+
+
+@value
+class PromiseJudgement:
+    """A judgement says whether labels prove that an answer of votes keeps a promise.
+
+    Attributes:
+        stage: Where the answer comes from.
+        level: Its agreement there.
+        proved: Whether it is given.
+    """
+
+    stage: PromiseStage
+    level: AgreementLevel
+    proved: bool
+
+
+def judged(agreement: VoteAgreement, levels: PromiseLevels) -> PromiseJudgement:
+    """Return whether labels prove an answer of votes.
+
+    Asking stops first where that level is proved. A vote that went on all the same is judged there too, and its answer
+    given only if it is the one that led then.
+
+    Source:
+        SPEC 5.3.
+    """
+    is_first = not agreement.went_on or levels.first.includes(agreement.first)
+    stage, level = (PromiseStage.FIRST, agreement.first) if is_first else (PromiseStage.WENT_ON, agreement.last)
+    stands = agreement.first_stands or not is_first
+    return PromiseJudgement(stage=stage, level=level, proved=stands and levels.of(stage).includes(level))
 
 
 def _proved(answers: Sequence[tuple[AgreementLevel, bool]], error_at_most: float) -> ProvedLevels:

@@ -61,8 +61,10 @@ from services.router.service.calibration.calibration import (
     rollback_calibration,
 )
 from services.router.service.calibration.cascades import CascadeCounts, get_cascades
+from services.router.service.calibration.promises import Promises
 from services.router.service.calibration.recalibration import PAUSE_S, Calibrator, RecalibrationStore
 from services.router.service.calibration.values import ActivationsSeen, GetActivationsRequest
+from services.router.service.calibration.vote_probability import VoteProbability
 from services.router.service.feedback.feedback import (
     DELEGATION,
     EXPERIENCE,
@@ -323,6 +325,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         recalibrated=calibrator,
         shares=lambda: calibrator.votes.shares,
         earlier=database.journal.earlier_winners,
+        promises=calibrator.promises,
+        label_share=settings.label_share,
         now=parts.now,
     )
     shadows = _shadow_traffic(settings, parts, routing.shadow, context, calibrator)
@@ -677,8 +681,15 @@ def _calibrator(settings: Settings, parts: Parts) -> Calibrator:
         rules=FittingRules(minimum=settings.calibration_minimum, growth=settings.calibration_growth),
         refresh_s=settings.calibration_refresh_s,
         pause_s=parts.paces.calibration_pause_s,
-        system_two=[settings.system_two],
-        system_one=lambda: parts.model_clients.latest().catalogue_name(""),
+        promises=Promises(
+            parts.database.labels,
+            exam_keys=settings.exam_keys,
+            usual=settings.promise,
+            stronger=lambda: settings.cascade_escalate,
+        ),
+        votes=VoteProbability(
+            parts.database.labels, [settings.system_two], lambda: parts.model_clients.latest().catalogue_name("")
+        ),
     )
 
 
@@ -692,6 +703,7 @@ def _calibration_use_cases(
         activations=partial(get_activations, config=config, seen=parts.database.activations),
         cascades=partial(get_cascades, counts=parts.database.cascades),
         shadow=partial(get_shadow, pairs=parts.database.shadows),
+        promises=calibrator.promises.report,
     )
 
 

@@ -7,6 +7,7 @@ MetacogError
 ├── RunNotFound              there is no such run for this key
 ├── DocumentNotFound         there is no such document
 ├── CalibrationNotFound      there is no such recalibration map
+├── NotSampled               a label says that its run was drawn at random, which it was not
 ├── FeedbackConflict         kernel.errors: the run has a different label already
 ├── RequestIdReused          chassis.idempotency: an identifier came back with another request
 ├── RequestInProgress        chassis.idempotency: the first request with an identifier is still running
@@ -57,3 +58,10 @@ class CalibrationNotFound(MetacogError):
 
     code = Code.NOT_FOUND
     reason = "CALIBRATION_NOT_FOUND"
+
+
+class NotSampled(MetacogError):
+    """A label of origin `SAMPLED` is given to a run that was not drawn at random to be labelled."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "NOT_SAMPLED"

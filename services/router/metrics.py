@@ -120,6 +120,19 @@ def count_route(system: str, strategy: str, reason: str, rule: str, level: Activ
         ACTIVATION.observe(level.value)
 
 
+PROMISES = Counter(
+    "metacog_promises_total",
+    "Served runs under a promise, by what became of it and the stage of the answer: `FIRST`, `WENT_ON`, `ESCALATED`.",
+    ["state", "stage"],
+)
+
+
+def count_promise(state: str, stage: str | None) -> None:
+    """Count a run under a promise; nothing for an empty state, where there was none."""
+    if state:
+        child(PROMISES, state, stage or "").inc()
+
+
 def count_unknown_kind(unknown_reason: str) -> None:
     """Count a question whose kind is unknown, by the code of the reason; nothing where it is known."""
     if unknown_reason:

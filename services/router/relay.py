@@ -348,6 +348,7 @@ def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[
             "agree": options.agree or default_agree(task.route.msv),
             "most": options.most,
             "ahead": options.ahead,
+            **_asked_on(task),
             "tests": options.tests,
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
@@ -357,6 +358,17 @@ def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[
         },
         vote_pb2.VoteRequest,
     )
+
+
+def _asked_on(task: StrategyTask) -> Mapping[str, Any]:
+    """Return whether all votes are asked for, and the agreement at which asking stops all the same."""
+    asks_all = task.vote is not None and task.vote.options.ask_all
+    levels = task.promise
+    if asks_all or levels is None or levels.went_on.last is None:  # nothing that more votes could prove
+        return {"ask_all": asks_all}
+    enough = levels.first.last
+    stop = None if enough is None else {"agreeing": enough.agreeing, "against": enough.against}
+    return {"ask_all": True, "enough": stop}
 
 
 def _draft(draft: DraftAnswer) -> Mapping[str, Any]:

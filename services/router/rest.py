@@ -20,6 +20,8 @@ from services.router.service.calibration.values import (
     GetCalibrationResponse,
     GetCascadesRequest,
     GetCascadesResponse,
+    GetPromisesRequest,
+    GetPromisesResponse,
     RollbackCalibrationRequest,
     RollbackCalibrationResponse,
 )
@@ -129,7 +131,7 @@ def add_knowledge_paths(app: FastAPI, knowledge: KnowledgeUseCases) -> None:
 
 
 def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
-    """Put calibration, the observed activations, cascades and shadow runs on `app`."""
+    """Put calibration, the observed activations, cascades, shadow runs and promises on `app`."""
 
     @app.get(
         "/v1/calibration",
@@ -167,6 +169,12 @@ def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
         """Return how shadow policies compare with what was served: agreement, cost, time, who was right."""
         wanted = from_plain(dict(request.query_params), GetShadowRequest)
         return Json(await until_disconnect(request, use_cases.shadow(wanted)))
+
+    @app.get("/v1/promises", response_model=GetPromisesResponse, openapi_extra=query_parameters(GetPromisesRequest))
+    async def promises(request: Request) -> Response:
+        """Return which levels of agreement keep a promise, and what more labels would prove."""
+        wanted = from_plain(dict(request.query_params), GetPromisesRequest)
+        return Json(await until_disconnect(request, use_cases.promises(wanted, owner=caller(request).name)))
 
 
 def _named(event: Event | PassedThrough) -> tuple[str, object]:

@@ -23,6 +23,7 @@ from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetCalibrationRequest,
     GetCascadesRequest,
+    GetPromisesRequest,
     RollbackCalibrationRequest,
 )
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
@@ -183,6 +184,14 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
         """Return how shadow policies compare with what was served."""
         found = await self._use.calibration.shadow(from_proto(request, GetShadowRequest))
         return to_proto(found, pb_calibration.GetShadowResponse)
+
+    async def GetPromises(  # noqa: N802
+        self, request: pb_calibration.GetPromisesRequest, context: Context
+    ) -> pb_calibration.GetPromisesResponse:
+        """Return which levels of agreement keep a promise."""
+        wanted = from_proto(request, GetPromisesRequest)
+        found = await self._use.calibration.promises(wanted, owner=caller(context, self._keyring).name)
+        return to_proto(found, pb_calibration.GetPromisesResponse)
 
 
 def _run_message(run: Run) -> pb.Run:

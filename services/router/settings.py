@@ -11,6 +11,7 @@ from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Route
 from kernel.learning.gains import MINIMUM_GAIN
 from kernel.msv.experience import DEFAULT_CALIBRATION, DEFAULT_WEIGHTS
 from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS
+from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
 
 
 class Settings(ApiSettings):
@@ -73,6 +74,21 @@ class Settings(ApiSettings):
     cascade_agree: int | None = Field(None, ge=1, le=64, description="Votes that decide a cascade; empty: 2")
     cascade_most: int | None = Field(
         None, ge=1, le=64, description="Votes of a cascade at most; empty: as many as cost less than the stronger model"
+    )
+    promise: float | None = Field(
+        None,
+        ge=LEAST_ERROR,
+        le=MOST_ERROR,
+        description="Share of errors among the answers that are given, at most, for every request that leaves its"
+        " strategy open or names `vote` or `cascade`; an answer that labels do not prove is withheld; empty: none",
+    )
+    exam_keys: list[str] = Field(
+        [],
+        description="Names of the API keys whose exams prove promises to every key; other labels count for their own"
+        " key alone",
+    )
+    label_share: float = Field(
+        0.0, ge=0, le=1, description="Share of the served runs that are drawn at random to be labelled"
     )
     config_version: str = Field(
         "", description="Name recorded with each decision; empty: `paper`, or a digest of what differs from it"

@@ -16,6 +16,7 @@ from kernel.votes.probability import LabelCount
 from services.router.core.calibration import Progress, version_in_force
 from services.router.errors import CalibrationNotFound
 from services.router.service.calibration.cascades import CascadeCount
+from services.router.service.calibration.promises import StoredPromiseLabel
 from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,
@@ -64,6 +65,14 @@ class FakeCalibration:
 
     async def system_one_records(self, model: str) -> Sequence[KindRecord]:
         """Return no labelled answer of System 1."""
+        return ()
+
+    async def newest_label(self) -> datetime | None:
+        """Return that there is no label."""
+        return None
+
+    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
+        """Return no label that proves a promise."""
         return ()
 
     async def vote_labels(self) -> Sequence[LabelCount]:

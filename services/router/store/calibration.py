@@ -44,16 +44,15 @@ from kernel.learning.kind_shares import KindRecord
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
-from kernel.votes.agreement import VoteAgreement
 from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount, VoteEvidence
-from kernel.votes.promise import PromiseLabel
 from kernel.votes.votes import MODEL_ALONE, VoteMode
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
 from services.router.core.feedback import DRAWN_AT_RANDOM, RIGHT_FROM
 from services.router.core.strategies import Strategy
 from services.router.errors import CalibrationNotFound
 from services.router.service.assessment.routing import CACHED
+from services.router.service.calibration.promises import StoredPromiseLabel
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
     MOST_OBSERVATIONS,
@@ -67,10 +66,9 @@ from services.router.service.calibration.values import (
     ObservedOutcomes,
     with_in_force,
 )
-from services.router.service.calibration.promises import StoredPromiseLabel
-from services.router.service.runs.values import RunAgreement
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.labelled_pairs import is_system_one, labelled_pairs
+from services.router.store.promise_labels import promise_labels
 from services.router.store.runs import IS_SERVED, RunRow, began_within
 from services.router.store.tables import RouterTable
 
@@ -124,8 +122,8 @@ class CalibrationPinRow(RouterTable):
     pinned_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-# Labelled votes that the probability is fitted to, and that promises of all owners and configurations are read from [count].
-MOST_VOTE_LABELS, MOST_PROMISE_LABELS = 5_000, 20_000
+# Labelled votes that the probability is fitted to [count].
+MOST_VOTE_LABELS = 5_000
 
 SERVED = func.coalesce(RunRow.confidence, RunRow.confidence_raw)
 LABELLED = (
@@ -344,37 +342,31 @@ class PostgresCalibration:
         async with transaction(self._sessions) as session:
             return await labelled_pairs(session, system_two, model)
 
-    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
-        """Return the newest labels of votes that were drawn at random, at most 20,000, the oldest first.
+    async def newest_label(self) -> datetime | None:
+        """Return when the newest label that counts was received; None without one.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        document = RunRow.document
-        agreement = document["agreement"]
         query = (
-            select(
-                RunRow.key_name,
-                RunFeedbackRow.origin,
-                agreement,
-                func.coalesce(document["route"]["kind"].astext, ""),
-                func.coalesce(document["escalation"]["answered"].astext, "") == "true",
-                RunFeedbackRow.score >= RIGHT_FROM,
-            )
-            .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
-            .where(
-                IS_SERVED,
-                *VOTED,
-                RunFeedbackRow.counts,
-                RunFeedbackRow.origin.in_(sorted(DRAWN_AT_RANDOM)),
-                func.jsonb_typeof(agreement) == "object",
-            )
-            .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
-            .limit(MOST_PROMISE_LABELS)
+            select(RunFeedbackRow.created_at)
+            .where(RunFeedbackRow.counts)
+            .order_by(RunFeedbackRow.created_at.desc())
+            .limit(1)
         )
         async with transaction(self._sessions) as session:
-            rows = (await session.execute(query)).all()
-        return await asyncio.to_thread(lambda: readable(rows[::-1], lambda row: _promise_label(*row)))
+            return (await session.execute(query)).scalar()
+
+    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
+        """Return the newest labels of votes that were drawn at random, at most 20,000, the oldest first.
+
+        Each has what is labelled of single models on the same question of the same owner, likewise.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        async with transaction(self._sessions) as session:
+            return await promise_labels(session)
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source.
@@ -469,30 +461,6 @@ def _map(row: CalibrationMapRow) -> CalibrationMap:
 
 def _evidence(document: object) -> VoteEvidence:
     return from_stored(document, VoteEvidence, record="vote_evidence", record_id=dumps(document).decode())
-
-
-def _promise_label(
-    owner: str,
-    origin: str,
-    agreement: object,
-    kind: str,
-    escalated: bool,  # noqa: FBT001 - a column
-    right: bool,  # noqa: FBT001 - a column
-) -> StoredPromiseLabel:
-    found = from_stored(agreement, RunAgreement, record="run_agreement", record_id=dumps(agreement).decode())
-    return StoredPromiseLabel(
-        owner=owner,
-        origin=LabelOrigin(origin),
-        version=found.version,
-        label=PromiseLabel(
-            kind=kind,
-            agreement=VoteAgreement(
-                first=found.first, first_stands=found.first_stands, last=found.last, went_on=found.went_on
-            ),
-            escalated=escalated,
-            right=right,
-        ),
-    )
 
 
 def _of_labelled(*columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type

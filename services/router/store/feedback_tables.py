@@ -14,7 +14,10 @@ class RunFeedbackRow(RouterTable):
     """A row is feedback on a run's answer; of the feedback on one run at most one counts, that is, teaches."""
 
     __tablename__ = "feedback"
-    __table_args__ = (Index("ix_feedback_counts", "run_id", unique=True, postgresql_where="counts"),)
+    __table_args__ = (
+        Index("ix_feedback_counts", "run_id", unique=True, postgresql_where="counts"),
+        Index("ix_feedback_newest", "created_at", postgresql_where="counts"),
+    )
 
     key_name: Mapped[str] = mapped_column(String, primary_key=True)
     feedback_id: Mapped[str] = mapped_column(String(128), primary_key=True)

@@ -43,6 +43,9 @@ CALLER_REQUEST_ID = literal_column("router.runs.document->>'request_id'", String
 MESSAGES_DIGEST: Any = literal_column("router.runs.document->>'messages_digest'", String)
 WINNER_DIGEST = literal_column("router.runs.document->>'winner_digest'", String)
 HAS_WINNER = text("router.runs.document->>'winner_digest' <> '' AND router.runs.shadow_of = ''")
+# Runs that were drawn at random to be labelled, spelled as their index is.
+IS_SAMPLED = text("router.runs.document->>'sampled' = 'true'")
+IS_NOT_SAMPLED = text("router.runs.document->>'sampled' IS DISTINCT FROM 'true'")
 FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "created_at", "origin")
 
 
@@ -62,6 +65,7 @@ class RunRow(RouterTable):
             postgresql_where="document->>'request_id' <> ''",
         ),
         Index("ix_runs_shadow", "run_id", postgresql_where="shadow_of <> ''"),
+        Index("ix_runs_sampled", "run_id", postgresql_where="document->>'sampled' = 'true'"),
         Index(
             "ix_runs_question",
             "key_name",
@@ -231,6 +235,8 @@ def _conditions(request: ListRunsRequest, key_name: str) -> list[Any]:
     if request.judged is not None:
         has_feedback = select(RunFeedbackRow.run_id).where(RunFeedbackRow.run_id == RunRow.run_id).exists()
         conditions.append(has_feedback if request.judged else ~has_feedback)
+    if request.sampled is not None:
+        conditions.append(IS_SAMPLED if request.sampled else IS_NOT_SAMPLED)
     return [*conditions, *_equalities(request), *began_within(request.since, request.until)]
 
 

@@ -1312,19 +1312,23 @@ class GetPromisesRequest(_message.Message):
 
     ERROR_AT_MOST_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    STRONGER_FIELD_NUMBER: _builtins.int
     error_at_most: _builtins.float
-    """Share of errors among the answers that are given, at most [0.001..0.5]; left out: the operator's, or 0.05."""
+    """Share of errors among the answers that are given, at most [0.002..0.5]; left out: the operator's, or 0.05."""
     version: _builtins.str
     """Version of a configuration of votes, as runs have it; empty: the one with the newest label."""
+    stronger: _builtins.str
+    """Model that answers what no agreement proves, as the catalogue names it; empty: the settings' of a cascade."""
     def __init__(
         self,
         *,
         error_at_most: _builtins.float | None = ...,
         version: _builtins.str = ...,
+        stronger: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error_at_most", b"_error_at_most", "error_at_most", b"error_at_most"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error_at_most", b"_error_at_most", "error_at_most", b"error_at_most", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error_at_most", b"_error_at_most", "error_at_most", b"error_at_most", "stronger", b"stronger", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error_at_most: _TypeAlias = _typing.Literal["error_at_most"]  # noqa: Y015
     _WhichOneofArgType__error_at_most: _TypeAlias = _typing.Literal["_error_at_most", b"_error_at_most"]  # noqa: Y015
@@ -1343,10 +1347,13 @@ class GetPromisesResponse(_message.Message):
     VERSIONS_FIELD_NUMBER: _builtins.int
     LEVELS_FIELD_NUMBER: _builtins.int
     CURVE_FIELD_NUMBER: _builtins.int
+    STRONGER_FIELD_NUMBER: _builtins.int
     error_at_most: _builtins.float
     """The promised error [0..1]."""
     version: _builtins.str
     """Version of the configuration; empty where there is no label."""
+    stronger: _builtins.str
+    """Model that `escalated` is about; empty: none."""
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """All versions with labels, that with the newest label first."""
@@ -1367,10 +1374,11 @@ class GetPromisesResponse(_message.Message):
         versions: _abc.Iterable[_builtins.str] | None = ...,
         levels: _abc.Iterable[Global___PromiseLevels] | None = ...,
         curve: _abc.Iterable[Global___PromisePoint] | None = ...,
+        stronger: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["curve", b"curve", "error_at_most", b"error_at_most", "levels", b"levels", "version", b"version", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["curve", b"curve", "error_at_most", b"error_at_most", "levels", b"levels", "stronger", b"stronger", "version", b"version", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1398,7 +1406,7 @@ class PromiseLevels(_message.Message):
 
     @_builtins.property
     def escalated(self) -> Global___StageLevels:
-        """The stronger model's answers."""
+        """The stronger model's answers where the votes prove nothing; where it is not labelled, it counts as wrong."""
 
     def __init__(
         self,
@@ -1436,7 +1444,7 @@ class StageLevels(_message.Message):
     error_probability: _builtins.float
     """Error probability of the tests at this look [0..1]; left out (null on REST) without one."""
     next_look: _builtins.int
-    """Labels at the next look at which more could be proved [count]."""
+    """Labels at the next look at which more could be proved [count]; left out (null on REST) where no more labels could."""
     kept_share: _builtins.float
     """Share of the labelled answers that would be given [0..1]; left out (null on REST) without a look."""
     @_builtins.property
@@ -1453,23 +1461,27 @@ class StageLevels(_message.Message):
         labels: _builtins.int = ...,
         looked_at: _builtins.int = ...,
         error_probability: _builtins.float | None = ...,
-        next_look: _builtins.int = ...,
+        next_look: _builtins.int | None = ...,
         kept_share: _builtins.float | None = ...,
         tests: _abc.Iterable[Global___LevelTest] | None = ...,
         projection: _abc.Iterable[Global___ProjectedShare] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability", "_kept_share", b"_kept_share", "error_probability", b"error_probability", "kept_share", b"kept_share"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability", "_kept_share", b"_kept_share", "_next_look", b"_next_look", "error_probability", b"error_probability", "kept_share", b"kept_share", "next_look", b"next_look"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability", "_kept_share", b"_kept_share", "error_probability", b"error_probability", "kept_share", b"kept_share", "labels", b"labels", "looked_at", b"looked_at", "next_look", b"next_look", "projection", b"projection", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability", "_kept_share", b"_kept_share", "_next_look", b"_next_look", "error_probability", b"error_probability", "kept_share", b"kept_share", "labels", b"labels", "looked_at", b"looked_at", "next_look", b"next_look", "projection", b"projection", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error_probability: _TypeAlias = _typing.Literal["error_probability"]  # noqa: Y015
     _WhichOneofArgType__error_probability: _TypeAlias = _typing.Literal["_error_probability", b"_error_probability"]  # noqa: Y015
     _WhichOneofReturnType__kept_share: _TypeAlias = _typing.Literal["kept_share"]  # noqa: Y015
     _WhichOneofArgType__kept_share: _TypeAlias = _typing.Literal["_kept_share", b"_kept_share"]  # noqa: Y015
+    _WhichOneofReturnType__next_look: _TypeAlias = _typing.Literal["next_look"]  # noqa: Y015
+    _WhichOneofArgType__next_look: _TypeAlias = _typing.Literal["_next_look", b"_next_look"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error_probability) -> _WhichOneofReturnType__error_probability | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__kept_share) -> _WhichOneofReturnType__kept_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_look) -> _WhichOneofReturnType__next_look | None: ...
 
 Global___StageLevels: _TypeAlias = StageLevels  # noqa: Y015
 

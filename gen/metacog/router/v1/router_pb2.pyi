@@ -871,7 +871,7 @@ class Promise(_message.Message):
 
     ERROR_AT_MOST_FIELD_NUMBER: _builtins.int
     error_at_most: _builtins.float
-    """Share of errors among them, at most [0.001..0.5]."""
+    """Share of errors among them, at most [0.002..0.5]."""
     def __init__(
         self,
         *,
@@ -910,7 +910,9 @@ class PromiseOutcome(_message.Message):
     labels: _builtins.int
     """Labels of this stage and configuration, and of this kind of question where it has a list of its own [count]."""
     labels_needed: _builtins.int
-    """Labels at the next look, before which nothing more can be proved [count]."""
+    """Labels at the next look, before which nothing more can be proved [count]; left out (null on REST) where no more
+    labels could.
+    """
     kind: _builtins.str
     """Kind of question whose labels they are; empty: those of all kinds without a list of their own."""
     withheld: _builtins.str
@@ -923,15 +925,17 @@ class PromiseOutcome(_message.Message):
         stage: Global___PromiseStage.ValueType = ...,
         reason: _builtins.str = ...,
         labels: _builtins.int = ...,
-        labels_needed: _builtins.int = ...,
+        labels_needed: _builtins.int | None = ...,
         kind: _builtins.str = ...,
         withheld: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_labels_needed", b"_labels_needed", "labels_needed", b"labels_needed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_at_most", b"error_at_most", "kind", b"kind", "labels", b"labels", "labels_needed", b"labels_needed", "reason", b"reason", "stage", b"stage", "state", b"state", "withheld", b"withheld"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_labels_needed", b"_labels_needed", "error_at_most", b"error_at_most", "kind", b"kind", "labels", b"labels", "labels_needed", b"labels_needed", "reason", b"reason", "stage", b"stage", "state", b"state", "withheld", b"withheld"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__labels_needed: _TypeAlias = _typing.Literal["labels_needed"]  # noqa: Y015
+    _WhichOneofArgType__labels_needed: _TypeAlias = _typing.Literal["_labels_needed", b"_labels_needed"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__labels_needed) -> _WhichOneofReturnType__labels_needed | None: ...
 
 Global___PromiseOutcome: _TypeAlias = PromiseOutcome  # noqa: Y015
 
@@ -951,7 +955,7 @@ class RunAgreement(_message.Message):
     went_on: _builtins.bool
     """Whether more votes came after the first stop."""
     version: _builtins.str
-    """Version of the configuration, within which labels are compared: sources, numbers of votes, models, routing."""
+    """Version of the configuration of votes, within which labels are compared: sources, their models, numbers of votes."""
     @_builtins.property
     def first(self) -> _vote_pb2.VoteAgreementLevel:
         """When enough votes agreed, or no answer could reach as many any more."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from hashlib import sha256
 from math import ceil
+from random import SystemRandom
 from typing import Any, Protocol
 
 from chassis.clock import REQUEST_ENDS_AT, milliseconds_since
@@ -26,7 +27,9 @@ from kernel.msv import MSV
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
+from kernel.votes.promise import PromiseLevels
 from kernel.votes.states import ProbabilityState
+from kernel.votes.votes import default_agree
 from services.router import metrics
 from services.router.core.fallback import attempts, forbids_fallback
 from services.router.core.shadow import agreement
@@ -39,6 +42,13 @@ from services.router.service.answering.measured_state import (
     VotedAnswer,
     state_after_vote,
     winner_digest,
+)
+from services.router.service.answering.promised_answers import (
+    BY_PROMISE,
+    WITHOUT_LABELS,
+    PromiseOfRun,
+    PromisesInForce,
+    promise_of_run,
 )
 from services.router.service.answering.values import (
     AnswerRequest,
@@ -59,7 +69,15 @@ from services.router.service.assessment.routing import RoutingContext, RoutingQu
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
-from services.router.service.runs.values import Escalation, FellBack, Idempotency, Run, Shadow
+from services.router.service.runs.values import (
+    Escalation,
+    FellBack,
+    Idempotency,
+    PromiseOutcome,
+    Run,
+    RunAgreement,
+    Shadow,
+)
 
 # Strategies that ask for votes.
 VOTED = frozenset({Strategy.VOTE, Strategy.CASCADE})
@@ -176,6 +194,8 @@ class StrategyResult:
         state: What the confidence is, where it is a probability already; None where a map may make it one.
         labels: Labels that this probability was fitted on [count].
         escalation: The stronger model that a vote may be escalated to; None where there is none.
+        agreement: Agreement of the votes; None without a valid vote.
+        promise: What became of a promise; None where there was none.
     """
 
     text: str
@@ -190,6 +210,8 @@ class StrategyResult:
     state: ProbabilityState | None = None
     labels: int = 0
     escalation: Escalation | None = None
+    agreement: RunAgreement | None = None
+    promise: PromiseOutcome | None = None
 
 
 async def unknown_kind() -> str:
@@ -208,6 +230,7 @@ class StrategyTask:
         run_id: Name of the run.
         draft: The System 1 answer, where there is one already.
         vote: Who votes; None where the strategy asks for no votes.
+        promise: The levels of agreement at which an answer is given; None: at every one.
         answer_tokens: Tokens of an answer whose request states none [count].
         experience: The agents' experience with the question, as the assigner takes it; None where it was not asked for.
         kind: Returns the kind of the question, which may still be looked for; empty: unknown.
@@ -219,6 +242,7 @@ class StrategyTask:
     run_id: str
     draft: DraftAnswer | None = None
     vote: PlannedVote | None = None
+    promise: PromiseLevels | None = None
     answer_tokens: int = 1024
     experience: Mapping[str, Any] | None = None
     kind: Callable[[], Awaitable[str]] = unknown_kind
@@ -263,6 +287,9 @@ class AnswerContext:
         shares: Returns the shares of right System 1 answers, which the assessor `answers` gives as confidence.
         shadows: Gets every answered request whose strategy the router chose; None where no run gets a shadow.
         earlier: Looks up the winning answers of earlier runs of a question; None: they are not looked up.
+        promises: The operator's promise, and the levels of agreement that keep any promise.
+        label_share: Share of the served runs that are drawn at random to be labelled [0..1].
+        draw: Draws a number at random [0..1).
         now: Wall clock.
     """
 
@@ -280,6 +307,9 @@ class AnswerContext:
     shares: Callable[[], KindShares] = only_the_prior
     earlier: EarlierWinners | None = None
     shadows: "ShadowQueue | None" = None
+    promises: PromisesInForce = WITHOUT_LABELS
+    label_share: float = 0.0
+    draw: Callable[[], float] = SystemRandom().random
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def with_system_one(self, strategy: AnswerStrategy, drafter: DrafterFactory) -> "AnswerContext":
@@ -299,6 +329,9 @@ class AnswerContext:
             shares=self.shares,
             earlier=self.earlier,
             shadows=self.shadows,
+            promises=self.promises,
+            label_share=self.label_share,
+            draw=self.draw,
             now=self.now,
         )
 
@@ -348,7 +381,7 @@ async def answer(
 
     Raises:
         Overloaded: When as much is in flight as may be; nothing was done, and no run recorded.
-        MalformedRequest: When there is nothing to answer.
+        MalformedRequest: When there is nothing to answer, or for a promise that the strategy cannot keep.
         UnknownStrategy: For a strategy that the router does not have.
         ModelNotFound: For a model that is not in the catalogue.
         MetacogError: The error that left no answer; the run is recorded with its reason.
@@ -357,7 +390,10 @@ async def answer(
         context.models.begin_run()
         messages = conversation(request.question, request.messages)
         named = _named(request)
-        run = RunInProgress(context, request, messages, named, origin)
+        promise = promise_of_run(request, named, None if origin.served else context.promises.usual)
+        if promise is not None and named is None:
+            named, origin = Strategy.VOTE, replace(origin, reason=BY_PROMISE)
+        run = RunInProgress(context, request, messages, named, origin, promise)
         REQUEST_ENDS_AT.set(run.spend.deadline)
         async with context.idempotency.once(origin.key_name, request.request_id, run.digest, run.spend) as repetition:
             if repetition.earlier is not None:
@@ -418,7 +454,7 @@ async def _run_events(
 async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
     assert run.route is not None
     chosen = Strategy(run.route.strategy)
-    for strategy, following in attempts(chosen, fallback=run.request.fallback):
+    for strategy, following in attempts(chosen, fallback=run.request.fallback and not run.is_promised):
         run.strategy = strategy
         try:
             with context.admission.attempt(strategy):
@@ -452,7 +488,9 @@ class RunInProgress:
         messages: Sequence[Turn],
         named: Strategy | None,
         origin: RequestOrigin,
+        promise: PromiseOfRun | None = None,
     ) -> None:
+        self.promise = promise
         self.run_id = new_id()
         self.request = request
         self.messages = messages
@@ -462,6 +500,7 @@ class RunInProgress:
         self.strategy: Strategy | None = named
         self.idempotency: Idempotency | None = None
         self.state: MSV | None = None
+        self.levels: PromiseLevels | None = None
         self.result = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
         self._context = context
         self._drafter = context.drafter(request, messages)
@@ -484,8 +523,13 @@ class RunInProgress:
         found = limits(request.envelope, default)
         names = [request.model] if request.model else []
         if found.max_cost is not None:
-            names += context.vote_plans.models_of(named, request)
+            names += context.vote_plans.models_of(named, request, promised=self.is_promised)
         return found, Spend(found, models=context.models.of_run(*names))
+
+    @property
+    def is_promised(self) -> bool:
+        """Return whether an answer is given only if labels prove that it keeps a promise."""
+        return self.promise is not None and self.promise.applies
 
     @property
     def is_shadow(self) -> bool:
@@ -550,6 +594,7 @@ class RunInProgress:
             run_id=self.run_id,
             draft=None if by_policy else self.draft,
             vote=self.vote,
+            promise=self.levels,
             answer_tokens=self._context.answer_tokens,
             kind=self.kind,
         )
@@ -564,7 +609,18 @@ class RunInProgress:
             NoCascade: When the models leave open what a cascade would be.
             BudgetExhausted, DeadlineExceeded: When the envelope has no room for it.
         """
-        self.vote = self._context.vote_plans.planned(strategy, self.request, policy_row)
+        plans = self._context.vote_plans
+        planned = plans.planned(strategy, self.request, policy_row, promised=self.is_promised)
+        msv = self.route.msv if self.route is not None and not self.is_promised else None
+        self.vote = plans.agreed(planned, default_agree(msv))
+        if self.promise is not None and self.is_promised:
+            self.levels = self._context.promises.levels(
+                self.origin.key_name,
+                self.vote.version,
+                await self.kind(),
+                self.vote.options.escalate,
+                self.promise.error_at_most,
+            )
         if self.draft is None and self.vote.has_draft and not self.vote.asks_ahead:
             others_vote = bool(self.vote.options.sources)
             found = await voting_draft(self._drafter, self.spend, others_vote=others_vote)
@@ -646,6 +702,12 @@ class RunInProgress:
             shadow_of=served.run_id, policy=served.policy, agrees=found.agrees, unknown_reason=found.unknown_reason
         )
 
+    def _promise_outcome(self, error_reason: str) -> PromiseOutcome | None:
+        """Return what became of the promise; None where there was none."""
+        if self.promise is None or self.result.promise is not None:
+            return self.result.promise
+        return self.promise.unkept(self.strategy or "", f"there is no answer: {error_reason}")
+
     def _catalogue_name(self, result: StrategyResult) -> str:
         """Return the name in the catalogue of the one model that gave the answer; empty where there is none."""
         if result.escalation is not None and result.escalation.answered:
@@ -694,12 +756,16 @@ class RunInProgress:
             catalogue_name=self._catalogue_name(result),
             idempotency=self.idempotency,
             escalation=result.escalation,
+            agreement=result.agreement,
+            promise=self._promise_outcome(error_reason),
+            sampled=not error_reason and not self.is_shadow and self._context.draw() < self._context.label_share,
             state=self.state,
             winner_digest="" if self.state is None else winner_digest(result.deliberation or {}, digest),
             shadow=self._shadow(result.text if not error_reason else ""),
         )
         if run.shadow is None:
             metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)
+            metrics.count_promise(run.promise.state if run.promise else "", run.promise.stage if run.promise else None)
             metrics.count_unknown_kind(self.route.kind_unknown_reason if self.route else "")
         else:
             metrics.count_shadow(run.strategy, run.outcome, error_reason, run.shadow.agrees, run.usage.cost)

@@ -6,8 +6,10 @@ settings, then from the prices in the catalogue of models.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from chassis.errors import ConfigurationInvalid
+from chassis.json_text import dumps
 from inference import BackendModelClients, ModelNotFound
 from kernel.answers import inferred_type, listed_options, rules_of
 from kernel.errors import MalformedRequest
@@ -21,6 +23,7 @@ from services.router.service.answering.values import AnswerRequest, VoteOptions,
 
 NO_OPTIONS = VoteOptions()
 NO_PLAN = VotePlan()
+VERSION_LENGTH = 12
 
 
 @value
@@ -33,12 +36,14 @@ class PlannedVote:
             votes in any case.
         keep_order: Whether the sources are asked in their order, whatever competences are recorded.
         beside_draft: The sources where a draft exists already; None: the same.
+        version: Version of the configuration of these votes, within which labels of their agreement are compared.
     """
 
     options: VoteOptions = NO_OPTIONS
     has_draft: bool = True
     keep_order: bool = False
     beside_draft: Sequence[VoteOptionsSource] | None = None
+    version: str = ""
 
     def sources(self, *, has_draft: bool) -> Sequence[VoteOptionsSource]:
         """Return who votes beside the draft, or without one."""
@@ -64,13 +69,17 @@ class VotePlans:
         self._rows = {row.name: row for row in policy.rows} if policy else {}
         self._cascade = cascade
 
-    def planned(self, strategy: Strategy, request: AnswerRequest, policy_row: str = "") -> PlannedVote:
+    def planned(
+        self, strategy: Strategy, request: AnswerRequest, policy_row: str = "", *, promised: bool = False
+    ) -> PlannedVote:
         """Return the vote that `strategy` is for a request.
 
         Args:
             strategy: `vote` or `cascade`.
             request: The request.
             policy_row: Name of the row that chose the strategy; empty: none did.
+            promised: Whether the error of the answers that are given is promised: what the votes do not prove may then
+                be answered by the stronger model of the settings.
 
         Raises:
             NoCascade: When the models leave open what a cascade would be.
@@ -81,6 +90,8 @@ class VotePlans:
         self._check(options)
         row = self._rows.get(policy_row)
         plan = _plan_of(options).completed(row.plan if row is not None and row.plan is not None else NO_PLAN)
+        if promised and not plan.escalate:
+            plan = replace(plan, escalate=self._cascade.escalate)
         if strategy is not Strategy.CASCADE:
             return PlannedVote(options=self._filled(options, self._without_aliases(plan)))
         models = self._models.current().catalogue.models
@@ -97,18 +108,36 @@ class VotePlans:
             beside_draft=[source for source in asked if not self._is_default(source)],
         )
 
-    def models_of(self, named: Strategy | None, request: AnswerRequest) -> Sequence[str]:
+    def agreed(self, vote: PlannedVote, agree: int) -> PlannedVote:
+        """Return the vote with what must agree where it states nothing else, and with its version.
+
+        Args:
+            vote: The vote.
+            agree: Votes for one answer that decide, unless the vote states it [count].
+        """
+        options = replace(vote.options, agree=vote.options.agree or agree)
+        snapshot = self._models.current()
+        configuration = [
+            [options.agree, options.most, options.ahead, vote.has_draft, vote.keep_order],
+            snapshot.default.config.model,
+            *([one.agent, one.model and snapshot.named(one.model).config.model, one.mode] for one in options.sources),
+        ]
+        version = sha256(dumps(configuration)).hexdigest()[:VERSION_LENGTH]
+        return replace(vote, options=options, version=version)
+
+    def models_of(self, named: Strategy | None, request: AnswerRequest, *, promised: bool = False) -> Sequence[str]:
         """Return the models that a run may call beside its System 1, whichever strategy is chosen.
 
         Args:
             named: The strategy that the request names; None: the router chooses.
             request: The request.
+            promised: As `planned` has it.
 
         Raises:
             NoCascade, MalformedRequest, ModelNotFound: As `planned`.
         """
         if named in (Strategy.VOTE, Strategy.CASCADE):
-            return _names(self.planned(named, request).options)
+            return _names(self.planned(named, request, promised=promised).options)
         if named is not None:
             return ()
         voting = [row for row in self._rows.values() if row.strategy in (Strategy.VOTE, Strategy.CASCADE)]

@@ -15,14 +15,23 @@ from kernel.errors import MetacogError
 from kernel.outcomes import NO_VALID_ANSWER, Outcome
 from kernel.votes.plans import EscalationReason, escalation_reason
 from kernel.votes.probability import ProbabilityModel, VoteEvidence
+from kernel.votes.promise import ESCALATED_LEVEL, PromiseLevels
 from kernel.votes.votes import VoteOutcome
 from services.router.metrics import count_cascade
 from services.router.service.answering.answer import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
+from services.router.service.answering.promised_answers import (
+    NOT_COMPARED,
+    NOT_PROVED,
+    escalated,
+    promise_outcome,
+    run_agreement,
+    withheld,
+)
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.values import AnswerToken
 from services.router.service.answering.vote_plans import is_comparable_request
 from services.router.service.assessment.subject import DraftAnswer
-from services.router.service.runs.values import Escalation
+from services.router.service.runs.values import Escalation, PromiseOutcome, PromiseState
 
 # Source of the confidence of a vote.
 VOTES = "votes"
@@ -64,7 +73,7 @@ class Voting:
         """
         escalate = task.vote.options.escalate if task.vote is not None else ""
         result = StrategyResult(text="", outcome=Outcome.ABSTAINED)
-        reason = _reason_before(task) if escalate else None
+        reason = _reason_before(task) if escalate or task.promise is not None else None
         if reason is None:
             async with aclosing(self._votes(task, spend)) as events:
                 async for event in events:
@@ -73,14 +82,48 @@ class Voting:
                     else:
                         yield event
             reason = _reason_after(result)
-        if escalate:
-            async with aclosing(self._cascade(escalate, reason, result, task, spend)) as events:
+            version = task.vote.version if task.vote is not None else ""
+            result = replace(result, agreement=run_agreement(result.deliberation or {}, version))
+        if task.promise is not None:
+            following = self._promised(task.promise, escalate, reason, result, task, spend)
+        elif escalate:
+            following = self._cascade(escalate, reason, result, task, spend)
+        else:
+            following = _given(result)
+        async with aclosing(following) as events:
+            async for event in events:
+                yield event
+
+    async def _promised(
+        self,
+        levels: PromiseLevels,
+        model: str,
+        reason: EscalationReason | None,
+        voted: StrategyResult,
+        task: StrategyTask,
+        spend: Spend,
+    ) -> AsyncGenerator[StrategyEvent, None]:
+        """Yield the answer that labels prove, of the votes or of the stronger model; else the abstention."""
+        if reason is EscalationReason.NOT_COMPARABLE:
+            outcome = withheld(levels, NOT_COMPARED, task.draft.text if task.draft is not None else "")
+        else:
+            outcome = promise_outcome(voted.agreement, levels, voted.text)
+        may_escalate = model and voted.agreement is not None and levels.escalated.includes(ESCALATED_LEVEL)
+        if outcome.state is not PromiseState.WITHHELD or not may_escalate:
+            async with aclosing(_given(_kept(voted, outcome))) as events:
                 async for event in events:
                     yield event
             return
-        if result.text:
-            yield AnswerToken(text=result.text)
-        yield result
+        escalation = Escalation(model=model, reason=EscalationReason.NOT_PROVED)
+        async with aclosing(self._escalated(escalation, voted, task, spend)) as events:
+            async for event in events:
+                if not isinstance(event, StrategyResult):
+                    yield event
+                elif event.escalation is not None and event.escalation.answered and event.text:
+                    yield replace(event, promise=escalated(levels))
+                else:
+                    yield replace(_kept(event, outcome), escalation=event.escalation or escalation)
+        self._count(model, EscalationReason.NOT_PROVED, spend.ledger.usage().stages, ESCALATION)
 
     async def _cascade(
         self, model: str, reason: EscalationReason | None, voted: StrategyResult, task: StrategyTask, spend: Spend
@@ -140,6 +183,27 @@ class Voting:
         )
 
 
+async def _given(result: StrategyResult) -> AsyncGenerator[StrategyEvent, None]:
+    """Yield the text and the result."""
+    if result.text:
+        yield AnswerToken(text=result.text)
+    yield result
+
+
+def _kept(voted: StrategyResult, outcome: PromiseOutcome) -> StrategyResult:
+    """Return the result with what became of the promise; without its answer where that is withheld."""
+    if outcome.state is PromiseState.PROVED:
+        return replace(voted, promise=outcome)
+    reasons = [reason for reason in voted.degraded_reasons if reason != NO_VALID_ANSWER]
+    return replace(
+        voted,
+        text="",
+        outcome=Outcome.ABSTAINED,
+        degraded_reasons=[*reasons, f"{NOT_PROVED}: {outcome.reason}"],
+        promise=outcome,
+    )
+
+
 def _reason_before(task: StrategyTask) -> EscalationReason | None:
     """Return why no votes are asked for at all; None where they may decide."""
     options = task.vote.options if task.vote is not None else None
@@ -168,6 +232,7 @@ def _result_of(answer: DraftAnswer, escalation: Escalation, voted: StrategyResul
         deliberation=voted.deliberation,
         degraded_reasons=[reason for reason in voted.degraded_reasons if reason != NO_VALID_ANSWER],
         budget_exhausted=answer.cut,
+        agreement=voted.agreement,
         escalation=replace(escalation, answered=True),
     )
 

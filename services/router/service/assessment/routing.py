@@ -212,7 +212,6 @@ class RoutingQuestion:
         assessor: Name of the assessor; empty for the configured one.
         answer_type: Form of the answer, where the request states it.
         has_tests: Whether the request has tests of its answer.
-        promised: Whether the error of the answers that are given is bounded, which only votes can do.
         streamed: Whether the answer is streamed, so that there is no use for a draft.
         run_id: Run that the decision is for; empty: none, and it is not cached for the next turn.
     """
@@ -394,8 +393,6 @@ def _choose(
 ) -> _Choice:
     """Return the strategy as named, else by the policy table where a row of it applies, else as the rules decide."""
     msv = assessment.msv
-    if question.promised and question.named is None:
-        return _Choice(strategy=Strategy.VOTE, reason="promise")
     if question.named is not None or msv is None or level is None:
         strategy = question.named or DEFAULT_SYSTEM_TWO
         return _Choice(strategy=strategy, reason=question.reason, rule=DecisionRule.NAMED)

@@ -24,6 +24,7 @@ from services.router.service.calibration.values import (
     GetCalibrationResponse,
     GetCascadesRequest,
     GetCascadesResponse,
+    GetPromisesResponse,
     MapChoice,
     ObservedOutcomes,
     RollbackCalibrationRequest,
@@ -35,13 +36,14 @@ from services.router.service.shadow.values import GetShadowRequest, GetShadowRes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationUseCases:
-    """The APIs offer these use cases about confidences, activations, cascades and shadow runs."""
+    """The APIs offer these use cases about confidences, activations, cascades, shadow runs and promises."""
 
     get: Callable[[GetCalibrationRequest], Awaitable[GetCalibrationResponse]]
     rollback: Callable[..., Awaitable[RollbackCalibrationResponse]]
     activations: Callable[[GetActivationsRequest], Awaitable[GetActivationsResponse]]
     cascades: Callable[[GetCascadesRequest], Awaitable[GetCascadesResponse]]
     shadow: Callable[[GetShadowRequest], Awaitable[GetShadowResponse]]
+    promises: Callable[..., Awaitable[GetPromisesResponse]]
 
 
 class ReliabilityStore(Protocol):

@@ -22,12 +22,14 @@ from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.metrics import MAPS_FITTED, MAPS_IN_FORCE
 from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.calibration.calibration_error import CalibrationErrors
-from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 from services.router.service.calibration.promises import Promises, StoredPromiseLabel
+from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 from services.router.service.calibration.vote_probability import VoteProbability
 from services.router.service.timeouts import wait_within
 
 REFRESH_S = 30.0
+# The newest label before any was read.
+NOT_READ = ""
 # Feedback that comes in at a rush is read together [s].
 PAUSE_S = 5.0
 
@@ -91,6 +93,9 @@ class RecalibrationStore(Protocol):
     async def labelled_pairs(self, system_two: Sequence[str], model: str, /) -> Sequence[LabelledPair]:
         """Return the newest questions that are labelled for System 1 and for one of these strategies."""
 
+    async def newest_label(self) -> datetime | None:
+        """Return when the newest label that counts was received; None without one."""
+
     async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
         """Return the newest labels of votes that were drawn at random, the oldest first."""
 
@@ -132,11 +137,10 @@ class Calibrator:
     Args:
         store: Stores labelled answers and maps.
         rules: When a map is fitted.
-        promises: Which levels of agreement keep a promise, read again with the maps; None: no promise is made.
+        promises: Which levels of agreement keep a promise; None: they are read from `store` too.
         refresh_s: Time after which the maps that other replicas put in force are in force here [s].
         pause_s: Least time between two rounds [s].
-        system_two: Strategies whose labels say what System 2 is worth.
-        system_one: Returns the name of System 1's model in the catalogue; empty without a catalogue.
+        votes: What labelled votes teach; None: it is read from `store` too.
     """
 
     def __init__(
@@ -147,8 +151,7 @@ class Calibrator:
         promises: Promises | None = None,
         refresh_s: float = REFRESH_S,
         pause_s: float = PAUSE_S,
-        system_two: Sequence[str] = (),
-        system_one: Callable[[], str] = lambda: "",
+        votes: VoteProbability | None = None,
     ) -> None:
         self._store = store
         self._rules = rules
@@ -156,8 +159,9 @@ class Calibrator:
         self._pause_s = pause_s
         self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
         self._errors = CalibrationErrors(store)
-        self.votes = VoteProbability(store, system_two, system_one)
+        self.votes = votes or VoteProbability(store)
         self.promises = promises or Promises(store)
+        self._newest_label: datetime | str | None = NOT_READ
         self._pending = True
         self._wake = asyncio.Event()
         self._pause_ends, self._round_is_due = 0.0, 0.0
@@ -186,11 +190,20 @@ class Calibrator:
             self._maps = {(found.strategy, found.confidence_source): found for found in await self._store.in_force()}
         except MetacogError as error:  # the database is away, or a stored map cannot be read
             _log.warning("recalibration maps stay as they are", reason=error.message)
-        try:
-            await self.promises.refresh()
-        except MetacogError as error:
-            _log.warning("what can be promised stays as it is", reason=error.message)
         MAPS_IN_FORCE.set(len(self._maps))
+        try:
+            await self._read_labels()
+        except MetacogError as error:
+            self._newest_label = NOT_READ
+            _log.warning("what labels teach stays as it is", reason=error.message)
+
+    async def _read_labels(self) -> None:
+        """Read what labels teach again, if there is a label that was not read yet, here or of another replica."""
+        newest = await self._store.newest_label()
+        if newest != self._newest_label or self._pending:
+            await self.votes.refresh()
+            await self.promises.refresh()
+        self._newest_label = newest
 
     async def check(self) -> None:
         """Return while maps are followed.
@@ -223,7 +236,6 @@ class Calibrator:
         """Fit what is due, and return whether a map was fitted; what fails is tried again in the next round."""
         self._pending = False
         try:
-            await self.votes.refresh()
             return bool(await refit(self._store, self._rules))
         except MetacogError as error:
             self._pending = True

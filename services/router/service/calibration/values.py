@@ -189,6 +189,7 @@ class GetPromisesRequest:
 
     error_at_most: Annotated[float, Field(ge=LEAST_ERROR, le=MOST_ERROR)] | None = None
     version: Annotated[str, Field(max_length=64)] = ""
+    stronger: Annotated[str, Field(max_length=256)] = ""
 
 
 @value
@@ -218,7 +219,7 @@ class StageLevels:
     labels: int
     looked_at: int
     error_probability: float | None
-    next_look: int
+    next_look: int | None
     kept_share: float | None
     tests: Sequence[TestedLevel]
     projection: Sequence[ProjectedShare]
@@ -251,6 +252,7 @@ class GetPromisesResponse:
     versions: Sequence[str]
     levels: Sequence[KindPromise]
     curve: Sequence[PromisePoint]
+    stronger: str
 
 
 @value

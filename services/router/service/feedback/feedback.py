@@ -14,6 +14,7 @@ from configuration.keys import TEACH
 from kernel.outcomes import Outcome
 from kernel.values import value
 from services.router.core.feedback import FeedbackUse, LabelOrigin, Learnable, score_of, task_ids, use_of_feedback
+from services.router.errors import NotSampled
 from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
@@ -163,6 +164,7 @@ async def submit_feedback(
     Raises:
         MalformedRequest: For both or neither of `correct` and `score`, or a score out of range.
         RunNotFound: When there is no such run, or its request had another key.
+        NotSampled: For the origin `SAMPLED` on a run that was not drawn.
         RequestIdReused: When the identifier belongs to other feedback.
         FeedbackConflict: When the run has a different label already.
         DatabaseUnavailable: When the database is away; then nothing was stored.
@@ -173,6 +175,11 @@ async def submit_feedback(
     if earlier is not None:
         return earlier
     run = await context.find(request.run_id, key_name=key.name)
+    if request.origin is LabelOrigin.SAMPLED and not run.sampled:
+        raise NotSampled(
+            f"origin: the run {run.run_id} was not drawn at random to be labelled (see `sampled` of GET /v1/runs);"
+            " give VOLUNTEERED"
+        )
     label = FeedbackLabel(
         feedback_id=request.feedback_id,
         key_name=key.name,

@@ -41,10 +41,11 @@ from services.router.service.answering.values import (
     ArbitrationOptions,
     AssignmentKind,
     PassedThrough,
+    Promise,
     VoteOptions,
 )
 from services.router.service.assessment.subject import DraftAnswer, Drafter
-from services.router.service.runs.values import Run
+from services.router.service.runs.values import PromiseState, Run
 
 COUNTS = ("n", "max_tokens", "max_completion_tokens")
 
@@ -147,6 +148,7 @@ class ChatOptions:
         assessor: Name of the assessor; empty for the configured one.
         arbitration: How the arbiter answers the question.
         vote: How votes are asked for.
+        promise: What is asked of the answers that are given.
     """
 
     envelope: Envelope | None = None
@@ -163,6 +165,7 @@ class ChatOptions:
     assessor: str = ""
     arbitration: ArbitrationOptions | None = None
     vote: VoteOptions | None = None
+    promise: Promise | None = None
 
 
 NO_OPTIONS = ChatOptions()
@@ -329,10 +332,12 @@ def _answer_request(
         stop=stop_texts(body),
         arbitration=options.arbitration,
         vote=options.vote,
+        promise=options.promise,
     )
 
 
 ABSTENTION = "No answer could be obtained that would be worth giving."
+WITHHELD = "No answer was given: labels do not prove that it keeps the promise ({reason})."
 
 ERROR_TYPES: Mapping[Code, str] = {
     Code.UNAUTHENTICATED: "authentication_error",
@@ -377,6 +382,7 @@ def explanation(run: Run) -> dict[str, Any]:
         "state": run.state,
         "idempotency": run.idempotency,
         "escalation": run.escalation,
+        "promise": run.promise,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,
@@ -395,9 +401,16 @@ def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
 def content(run: Run, options: ChatOptions) -> str:
     """Return the text of the answer for a chat client."""
     unchanged = run.strategy == Strategy.SYSTEM_ONE  # whose backend's text is passed through
-    text = run.answer if unchanged or run.outcome is Outcome.ANSWERED else run.answer or ABSTENTION
+    text = run.answer if unchanged or run.outcome is Outcome.ANSWERED else run.answer or abstention(run)
     note = (run.deliberation or {}).get("note")
     return f"{text}\n\nNote: {note}" if options.note and note else text
+
+
+def abstention(run: Run) -> str:
+    """Return what a chat client is told where there is no answer."""
+    if run.promise is None or run.promise.state is not PromiseState.WITHHELD:
+        return ABSTENTION
+    return WITHHELD.format(reason=run.promise.reason)
 
 
 def usage(run: Run) -> dict[str, int]:

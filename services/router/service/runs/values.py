@@ -84,7 +84,7 @@ class PromiseOutcome:
     stage: PromiseStage | None = None
     reason: str = ""
     labels: int = 0
-    labels_needed: int = 0
+    labels_needed: int | None = None
     kind: str = ""
     withheld: str = ""
 

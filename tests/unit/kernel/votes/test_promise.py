@@ -10,10 +10,12 @@ from kernel.votes.promise import (
     LEAST_ERROR,
     LabelLook,
     LevelCount,
+    PromiseJudgement,
     PromiseLabel,
     PromiseStage,
     error_bound,
     first_useful_look,
+    judged,
     kept_share,
     labels_without_error,
     last_look,
@@ -144,8 +146,10 @@ def agreed(first: AgreementLevel, last: AgreementLevel | None = None, *, stands:
     return VoteAgreement(first=first, first_stands=stands, last=last or first, went_on=last is not None)
 
 
-def labelled(agreement: VoteAgreement, *, right: bool = True, kind: str = "", escalated: bool = False) -> PromiseLabel:
-    return PromiseLabel(kind=kind, agreement=agreement, escalated=escalated, right=right)
+def labelled(
+    agreement: VoteAgreement, *, right: bool = True, kind: str = "", stronger: bool | None = None
+) -> PromiseLabel:
+    return PromiseLabel(kind=kind, agreement=agreement, right=right, stronger=stronger)
 
 
 def test_a_vote_that_went_on_counts_at_both_stops() -> None:
@@ -169,14 +173,62 @@ def test_a_first_leader_that_lost_is_counted_as_wrong_where_nothing_is_known_of_
     assert found.first.tests[0].errors == 50
 
 
-def test_answers_of_a_stronger_model_have_a_list_of_their_own() -> None:
-    weak = [labelled(agreed(LEAST), right=False)] * 50
-    strong = [labelled(agreed(LEAST), escalated=True)] * 50
-    found = promise_levels([*weak, *strong], 0.1)
+def test_the_stronger_model_is_judged_on_the_questions_that_no_list_lets_through() -> None:
+    sure = [labelled(agreed(SURE), stronger=False)] * 50  # its errors there do not matter: the votes answer
+    unsure = [labelled(agreed(LEAST), right=False, stronger=True)] * 50
+    found = promise_levels([*sure, *unsure], 0.1)
 
+    assert found.first.last == SURE
     assert found.of(PromiseStage.ESCALATED).last is not None
-    assert (found.of(PromiseStage.FIRST).last, found.of(PromiseStage.FIRST).labels) == (None, 50)
-    assert found.of(PromiseStage.WENT_ON).labels == 0
+    assert found.of(PromiseStage.ESCALATED).labels == 50
+
+
+def test_an_answer_of_the_stronger_model_that_is_not_labelled_counts_as_wrong() -> None:
+    unsure = [labelled(agreed(LEAST), right=False, stronger=right) for right in [None] * 10 + [True] * 40]
+    found = promise_levels(unsure, 0.2).escalated
+
+    assert (found.labels, found.tests[0].errors, found.last) == (50, 10, None)
+
+
+def test_without_a_label_of_the_stronger_model_nothing_is_counted_of_it() -> None:
+    assert promise_levels([labelled(agreed(LEAST), right=False)] * 50, 0.2).escalated.labels == 0
+
+
+def test_where_all_votes_prove_enough_only_questions_that_went_on_say_what_is_left_to_the_stronger_model() -> None:
+    """250 votes that lead by one at first: after all votes 100 lead by three and 100 by one, 50 were never asked on."""
+    far, near = AgreementLevel(agreeing=4, against=1), AgreementLevel(agreeing=3, against=2)
+    went_far = [labelled(agreed(LEAST, far))] * 100
+    went_near = [labelled(agreed(LEAST, near), right=False, stronger=True)] * 100
+    stopped = [labelled(agreed(LEAST), right=False, stronger=False)] * 50
+    mixed = [each for pair in zip(went_far, went_near, strict=True) for each in pair]
+    found = promise_levels([*mixed, *stopped], 0.1)
+
+    assert (found.first.last, found.went_on.last) == (None, far)
+    assert (found.escalated.labels, found.escalated.tests[0].errors) == (100, 0)
+
+
+SUM_LABELS = [*[labelled(agreed(SURE))] * 100, *[labelled(agreed(LEAST), right=False)] * 100]
+
+
+@pytest.mark.parametrize(
+    ("agreement", "stage", "level", "proved"),
+    [
+        (agreed(SURE), PromiseStage.FIRST, SURE, True),
+        (agreed(LEAST), PromiseStage.FIRST, LEAST, False),
+        # asked on although enough agreed: given only where the first leader won
+        (agreed(SURE, AgreementLevel(agreeing=4, against=1)), PromiseStage.FIRST, SURE, True),
+        (agreed(SURE, AgreementLevel(agreeing=4, against=3), stands=False), PromiseStage.FIRST, SURE, False),
+        # a strict level at the end is not one of the first stop, and nothing is labelled there
+        (agreed(LEAST, AgreementLevel(agreeing=5)), PromiseStage.WENT_ON, AgreementLevel(agreeing=5), False),
+    ],
+)
+def test_an_answer_is_given_where_the_labels_of_its_stage_prove_its_agreement(
+    agreement: VoteAgreement, stage: PromiseStage, level: AgreementLevel, *, proved: bool
+) -> None:
+    interleaved = [each for pair in zip(SUM_LABELS[:100], SUM_LABELS[100:], strict=True) for each in pair]
+    levels = promise_levels(interleaved, 0.1)
+
+    assert judged(agreement, levels) == PromiseJudgement(stage=stage, level=level, proved=proved)
 
 
 def test_a_kind_with_a_hundred_labels_has_its_own_list_and_the_others_share_one() -> None:
