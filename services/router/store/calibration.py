@@ -67,7 +67,7 @@ from services.router.service.calibration.values import (
     with_in_force,
 )
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.labelled_pairs import is_system_one, labelled_pairs
+from services.router.store.labelled_pairs import is_system_one, kind_of_question, labelled_pairs
 from services.router.store.promise_labels import promise_labels
 from services.router.store.runs import IS_SERVED, RunRow, began_within
 from services.router.store.tables import RouterTable
@@ -297,7 +297,8 @@ class PostgresCalibration:
     async def system_one_records(self, model: str = "") -> Sequence[KindRecord]:
         """Return how often System 1 was right on each kind of question, over its newest answers drawn at random.
 
-        Labels that users volunteered do not count.
+        Labels that users volunteered do not count. The kind of a question that was put to System 1 by name, which is not
+        looked for, is that of the newest vote on it.
 
         Args:
             model: Name of System 1's model in the catalogue; empty without a catalogue.
@@ -305,9 +306,12 @@ class PostgresCalibration:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        kind = func.coalesce(RunRow.document["route"]["kind"].astext, "")
+        own_kind = func.nullif(RunRow.document["route"]["kind"].astext, "")
         newest = (
-            select(kind.label("kind"), (RunFeedbackRow.score >= RIGHT_FROM).label("is_right"))
+            select(
+                func.coalesce(own_kind, kind_of_question(), "").label("kind"),
+                (RunFeedbackRow.score >= RIGHT_FROM).label("is_right"),
+            )
             .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
             .where(
                 IS_SERVED,

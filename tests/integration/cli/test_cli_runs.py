@@ -25,7 +25,7 @@ ODD = "It is [bold]so[/bold]\x1b[31m!"
 @pytest.fixture
 async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
     scripted.answer = cast(system1=ODD)
-    async with router_at(scripted, database_url, tmp_path, keyring=Keyring([ANN])) as running:
+    async with router_at(scripted, database_url, tmp_path, keyring=Keyring([ANN]), label_share=1.0) as running:
         yield running
 
 

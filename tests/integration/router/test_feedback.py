@@ -372,7 +372,7 @@ async def test_a_label_states_how_it_came_about(
     given: dict[str, str],
     shown: str,
 ) -> None:
-    async with router_at(scripted, database_url, tmp_path) as router:
+    async with router_at(scripted, database_url, tmp_path, label_share=1.0) as router:
         api = RestApi(router.rest, ROUTER) if transport == "rest" else RpcApi(router.grpc, ROUTER)
         run_id = (await api.ask("Answer", question="Is it so?", strategy="system1"))["run"]["run_id"]
         label: dict[str, Any] = {"feedback_id": new_id(), "run_id": run_id, "correct": True, **given}
