@@ -12,7 +12,7 @@ from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.msv import ABBREVIATIONS, CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
 from kernel.policy import STRATEGIES as STRATEGY_NAMES
-from kernel.votes.states import marked_confidence, state_in_words
+from kernel.votes.states import marked_confidence, promise_in_words, state_in_words
 
 UNKNOWN = "unknown"
 
@@ -28,8 +28,10 @@ _ESCALATION_REASONS: Mapping[str, str] = {
     "UNDECIDED": "Too few votes agreed",
     "ABSTAINED": "No vote was valid",
     "NOT_COMPARABLE": "Answers to this question cannot be compared",
+    "NOT_PROVED": "Labels do not prove that the votes keep the promise",
 }
 _ROUTING_REASONS: Mapping[str, str] = {
+    "promise": "a promise is asked for, which only votes can keep",
     "requested": "you chose the strategy, so no assessor ran",
     "policy": "a row of the policy table",
     "envelope": "the envelope allows a single-pass call only",
@@ -209,6 +211,13 @@ def confidence_state(run: Mapping[str, Any]) -> str:
     return state_in_words(run.get("confidence_state"), run.get("confidence_labels", 0))
 
 
+def promise(found: Mapping[str, Any]) -> str:
+    """Return what became of a promise."""
+    return promise_in_words(
+        found["state"], found["stage"], found["error_at_most"], found["labels"], found["reason"]
+    ).capitalize()
+
+
 def confidence(run: Mapping[str, Any]) -> str:
     """Format the confidence of a run, with a mark where it is not a probability."""
     return marked_confidence(run.get("confidence"), run.get("confidence_state"))
@@ -287,6 +296,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "mode_reason": mode_reason,
     "panel_stop": panel_stop,
     "escalation_reason": escalation_reason,
+    "promise": promise,
     "initials": initials,
     "moment": moment,
     "number": number,
@@ -316,6 +326,7 @@ GLOBALS: Mapping[str, Any] = {
     "evolution": series.evolution,
     "fitness_matrix": tables.fitness_matrix,
     "histogram": calibration.histogram,
+    "promise_curve": calibration.promise_curve,
     "question": question,
     "radar": state.radar,
     "reliability_marks": calibration.reliability_marks,

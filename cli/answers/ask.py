@@ -76,6 +76,12 @@ def ask(  # noqa: PLR0913 - each is an option of the command
     escalate: Annotated[
         str, typer.Option("--escalate", help="With votes: the model that answers where too few of them agree.")
     ] = "",
+    promise: Annotated[
+        float | None,
+        typer.Option(
+            "--promise", help="Give an answer only if labels prove that at most this share is wrong, e.g. .05."
+        ),
+    ] = None,
     model: Annotated[str, typer.Option("--model", help="Model that answers alone, as System 1.")] = "",
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Maximum tokens of the answer.")] = None,
     max_generations: MaxGenerations = None,
@@ -102,6 +108,7 @@ def ask(  # noqa: PLR0913 - each is an option of the command
         msv=state(msv),
         answer_type=answer_type.upper(),
         vote=given(agree=agree, most=most, sources=list(map(_source, source or ())), ahead=ahead, escalate=escalate),
+        promise=given(error_at_most=promise),
         model=model,
         max_tokens=max_tokens,
         envelope=limits,

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 
 from cli.answers.drawing import resources
 from cli.terminal.output import UNKNOWN, bar, facts, number, snippet, table, text
-from kernel.votes.states import ProbabilityState, marked_confidence, state_in_words
+from kernel.votes.states import ProbabilityState, marked_confidence, promise_in_words, state_in_words
 
 Body = Mapping[str, Any]
 
@@ -120,6 +120,7 @@ def escalation(found: Body) -> RenderableType:
         "UNDECIDED": "too few votes agreed",
         "ABSTAINED": "no vote was valid",
         "NOT_COMPARABLE": "answers to this question cannot be compared",
+        "NOT_PROVED": "labels do not prove that the votes keep the promise",
     }
     reason = found["reason"]
     return facts(
@@ -130,6 +131,13 @@ def escalation(found: Body) -> RenderableType:
             "failed": found["error"],
         }
     )
+
+
+def promised(found: Body | None) -> str:
+    """Describe what became of a promise; empty where there was none."""
+    if not found:
+        return ""
+    return promise_in_words(found["state"], found["stage"], found["error_at_most"], found["labels"], found["reason"])
 
 
 def assessments(found: list[Body]) -> RenderableType:

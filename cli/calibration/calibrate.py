@@ -1,4 +1,4 @@
-"""`metacog calibrate` chooses parameters from labelled decisions: of the activation, or of a cascade.
+"""`metacog calibrate` chooses parameters from labelled decisions, of the activation or of a cascade, or shows promises.
 
 It writes a file; a router uses the file after a start with METACOG_ROUTER_ROUTING_FILE, or METACOG_ROUTER_POLICY_FILE.
 """
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from cli.terminal.client import Service
-from cli.terminal.options import AsJson, Key, RouterUrl
-from cli.terminal.output import print_json
+from cli.terminal.options import AsJson, Key, RouterUrl, given
+from cli.terminal.output import print_json, stdout
 
 if TYPE_CHECKING:
     from cli.calibration.activation_weights import Choice
@@ -34,6 +34,10 @@ def calibrate(  # noqa: PLR0913 - each is an option of the command
     source: Annotated[
         list[str] | None, typer.Option(help="A cheap model of the cascade; repeat it; default: all others.")
     ] = None,
+    promise: Annotated[
+        float | None,
+        typer.Option(help="Show what can be promised: at most this share of errors among the answers given, e.g. .05."),
+    ] = None,
     fit: Annotated[bool, typer.Option("--fit", help="Fit the weights to the labels; else they do not change.")] = False,
     out: Annotated[Path | None, typer.Option(help="Routing or policy file to write; default: print it.")] = None,
     records: Annotated[Path | None, typer.Option(help="JSON lines instead of the router's runs.")] = None,
@@ -47,7 +51,7 @@ def calibrate(  # noqa: PLR0913 - each is an option of the command
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Choose the activation's threshold for a System 2 share, or fit its weights, or choose the rule of a cascade.
+    """Choose the activation's threshold, or fit its weights, or choose a cascade's rule, or show what can be promised.
 
     The decisions are those of the router's runs that the key may read, or those of a file with lines
     like {"msv": {"correctness": 0.9, "conflict": 0.1}, "correct": true}, where `correct`, a flag or a score of 0 to 1,
@@ -60,7 +64,14 @@ def calibrate(  # noqa: PLR0913 - each is an option of the command
     answered, as runs of the router, or as lines like {"answers": {"small": {"answer": "12", "correct": true, "cost":
     0.0001}, ...}, "answer_type": "NUMBER"}. To apply it, start the router with METACOG_ROUTER_POLICY_FILE set to the
     file.
+
+    With --promise nothing is chosen: it shows which agreement of votes the labels prove, and what an exam would buy.
+    --escalate names the stronger model of the report.
     """
+    if promise is not None:
+        _check_alone(cost, share, fit=fit, source=source, records=records)
+        _promise(Service("router", router, key=key), promise, escalate, as_json=as_json)
+        return
     is_cascade = cost is not None or bool(escalate or source)
     if is_cascade:
         _check_cascade(cost, share, others=fit or routing is not None or bool(assessor or version))
@@ -75,6 +86,26 @@ def calibrate(  # noqa: PLR0913 - each is an option of the command
         return
     wanted = _WantedActivation(share, fit, routing, assessor, limit, version, seed)
     _activation(records, service, wanted, out, as_json=as_json)
+
+
+def _check_alone(
+    cost: float | None, share: float | None, *, fit: bool, source: Sequence[str] | None, records: Path | None
+) -> None:
+    if fit or cost is not None or share is not None or source or records is not None:
+        raise typer.BadParameter(
+            "--promise goes with --escalate alone, and reads the router's labels", param_hint="--promise"
+        )
+
+
+def _promise(router: Service, error_at_most: float, stronger: str, *, as_json: bool) -> None:
+    """Show what can be promised."""
+    from cli.calibration.promises import report
+
+    found = router.get("/v1/promises", **given(error_at_most=error_at_most, stronger=stronger))
+    if as_json:
+        print_json(found)
+    else:
+        stdout.print(report(found))
 
 
 class _WantedActivation(NamedTuple):

@@ -39,6 +39,7 @@ class ExamOptions:
     attempts: int
     yes: bool
     teach: bool
+    all_votes: bool
     as_json: bool
 
 
@@ -63,6 +64,10 @@ def exam(  # noqa: PLR0913 - each is an option of the command
     attempts: Annotated[int, typer.Option(min=1, help="Attempts for a request that fails temporarily.")] = 3,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without a confirmation.")] = False,
     teach: Annotated[bool, typer.Option("--teach/--no-teach", help="Send the labels to the suite.")] = True,
+    all_votes: Annotated[
+        bool,
+        typer.Option("--all-votes", help="Ask for all votes, also where enough agree: shows what more are worth."),
+    ] = False,
     router: RouterUrl = "",
     delegation: DelegationUrl = "",
     key: Key = "",
@@ -81,9 +86,13 @@ def exam(  # noqa: PLR0913 - each is an option of the command
     from cli.exam.taking import Services
     from cli.exam.tasks import drawn
 
-    options = ExamOptions(per_kind, seed, arms, max_tokens, timeout, concurrency, attempts, yes, teach, as_json)
+    options = ExamOptions(
+        per_kind, seed, arms, max_tokens, timeout, concurrency, attempts, yes, teach, all_votes, as_json
+    )
     chosen = drawn(_items(tasks, hub), per_kind, seed, _listed(kinds))
-    identity = ExamIdentity(tasks=chosen.digest, per_kind=per_kind, seed=seed, arms=arms, max_tokens=max_tokens)
+    identity = ExamIdentity(
+        tasks=chosen.digest, per_kind=per_kind, seed=seed, arms=arms, max_tokens=max_tokens, all_votes=all_votes
+    )
     at_delegation = Service("delegation", delegation, key=key) if asks_agents(_listed(arms)) else None
     services = Services(router=Service("router", router, key=key), delegation=at_delegation)
     with open_exam(journal) as opened:
@@ -133,6 +142,7 @@ def _take(
         timeout_ms=max(1, round(options.timeout * 1000)),
         seed=options.seed,
         dimensions=suite.dimensions,
+        all_votes=options.all_votes,
     )
     sending = SendLimits(
         concurrency=options.concurrency, attempts=options.attempts, timeout_s=options.timeout + GRACE_S

@@ -28,6 +28,7 @@ class ExamIdentity:
         seed: Seed of the draw and of the requests.
         arms: Arms as the command names them.
         max_tokens: Tokens of each answer [count].
+        all_votes: Whether votes are asked for until the last.
     """
 
     tasks: str
@@ -35,6 +36,7 @@ class ExamIdentity:
     seed: int
     arms: str
     max_tokens: int
+    all_votes: bool = False
 
     @property
     def name(self) -> str:
@@ -44,7 +46,8 @@ class ExamIdentity:
             >>> ExamIdentity(tasks="d", per_kind=30, seed=7, arms="models", max_tokens=1024).name
             'exam-a2c59f61bd'
         """
-        return f"exam-{sha256(dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:10]}"
+        stated = {name: item for name, item in asdict(self).items() if name != "all_votes" or item}
+        return f"exam-{sha256(dumps(stated, sort_keys=True).encode()).hexdigest()[:10]}"
 
 
 @value

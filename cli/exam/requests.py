@@ -15,6 +15,8 @@ from kernel.values import value
 
 CHAT, TASKS, FEEDBACK = "/v1/chat/completions", "/v1/tasks", "/v1/feedback"
 TOKEN_LENGTH = 32
+# Strategies that ask for votes.
+VOTED = frozenset({"vote", "cascade"})
 
 
 class AnswerOutcome(StrEnum):
@@ -80,12 +82,14 @@ class AskLimits:
         timeout_ms: Time of each answer [ms].
         seed: Seed that the seeds of the requests are derived from.
         dimensions: Dimensions that delegation knows: a task of another kind is classified by the service.
+        all_votes: Whether votes are asked for until the last, so that labels say what more votes are worth.
     """
 
     max_tokens: int
     timeout_ms: int
     seed: int
     dimensions: frozenset[str] = frozenset()
+    all_votes: bool = False
 
 
 def questions(journal_id: str, arms: Sequence[ExamArm], items: Sequence[Item]) -> Sequence[ExamQuestion]:
@@ -122,6 +126,8 @@ def _chat_body(question: ExamQuestion, limits: AskLimits) -> Mapping[str, Any]:
         "fallback": False,
         "envelope": {"timeout_ms": limits.timeout_ms},
     }
+    if limits.all_votes and question.arm.name in VOTED:
+        own["vote"] = {"ask_all": True}
     if not question.item.is_program:
         own["answer_type"] = question.item.answer_type.value
     return {
@@ -168,8 +174,10 @@ def answer_of(question: ExamQuestion, result: BatchResult) -> ExamAnswer:
 
 
 def _answer(names: Mapping[str, Any], reply: Mapping[str, Any], record: str | None, text: str | None) -> ExamAnswer:
-    usage = reply.get("usage") or {}
+    usage, promise = reply.get("usage") or {}, reply.get("promise") or {}
     answered = reply.get("outcome") == AnswerOutcome.ANSWERED
+    if promise.get("withheld"):  # under the operator's promise: it is labelled all the same
+        answered, text = True, promise["withheld"]
     return ExamAnswer(
         **names,
         outcome=AnswerOutcome.ANSWERED if answered else AnswerOutcome.ABSTAINED,

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from cli.answers import drawing
 from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberation, show_escalation, show_measured_state
+from cli.answers.drawing_answers import promised
 from cli.records.shadow import shadow
 from cli.terminal.client import Service, in_path
 from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl, given
@@ -40,6 +41,9 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
     assessor: Annotated[str | None, typer.Option(help="Assessor that measured the question.")] = None,
     error: Annotated[str | None, typer.Option(help="Reason of the error, e.g. BACKEND_UNAVAILABLE.")] = None,
     request_id: Annotated[str | None, typer.Option(help="Identifier that the client gave.")] = None,
+    sampled: Annotated[
+        bool | None, typer.Option("--sampled/--not-sampled", help="Drawn at random to be labelled, or not.")
+    ] = None,
     shadow_runs: Annotated[bool, typer.Option("--shadow", help="Only shadow runs, which are left out else.")] = False,
     since: Annotated[datetime | None, typer.Option(help="Start at or after this time; UTC.")] = None,
     until: Annotated[datetime | None, typer.Option(help="Start before this time; UTC.")] = None,
@@ -57,6 +61,7 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
         "assessor": assessor,
         "error_reason": error,
         "request_id": request_id,
+        "sampled": sampled,
         "shadow": shadow_runs or None,
         "since": since and since.isoformat(),
         "until": until and until.isoformat(),
@@ -230,6 +235,7 @@ def _facts(run: Run) -> Table:
         "confidence": marked_confidence(run["confidence"], run.get("confidence_state")) + source,
         "measured state": _measured(run.get("state")),
         "degraded": "; ".join(run["degraded_reasons"]),
+        "promise": promised(run.get("promise")),
         "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
         "cost": cost(run["usage"]),
         "shadow of": _shadow_of(run),

@@ -96,3 +96,49 @@ def histogram(bins: Sequence[Data]) -> list[Bar]:
         )
         for each in bins
     ]
+
+
+# Where the curve of promises is drawn, and the promised error at its right end.
+CURVE_LEFT, CURVE_WIDTH, CURVE_BOTTOM, CURVE_HEIGHT, LARGEST_ERROR = 36.0, 264.0, 130.0, 120.0, 0.3
+
+
+@value
+class PromiseMark:
+    """A mark is the share of answers that a promise keeps [0..1], with its place."""
+
+    x: float
+    y: float
+    error: float
+    kept: float
+
+
+@value
+class PromiseCurve:
+    """The curve joins the kept shares of several promises; `path` is empty where none is known."""
+
+    marks: Sequence[PromiseMark]
+    path: str
+
+
+def promise_curve(points: Sequence[Data]) -> PromiseCurve:
+    """Return the curve of kept share by promised error, without promises that are off the drawing.
+
+    Example:
+        >>> points = [{"error_at_most": 0.1, "kept_share": 0.5}, {"error_at_most": 0.3, "kept_share": 1.0}]
+        >>> promise_curve(points).path
+        'M124.0 70.0L300.0 10.0'
+        >>> promise_curve([{"error_at_most": 0.1, "kept_share": None}]).path
+        ''
+    """
+    marks = [
+        PromiseMark(
+            x=round(CURVE_LEFT + CURVE_WIDTH * each["error_at_most"] / LARGEST_ERROR, 1),
+            y=round(CURVE_BOTTOM - CURVE_HEIGHT * each["kept_share"], 1),
+            error=each["error_at_most"],
+            kept=each["kept_share"],
+        )
+        for each in points
+        if each["kept_share"] is not None and each["error_at_most"] <= LARGEST_ERROR
+    ]
+    places = [f"{mark.x} {mark.y}" for mark in marks]
+    return PromiseCurve(marks=marks, path=f"M{'L'.join(places)}" if places else "")

@@ -91,6 +91,8 @@ def answer_request(fields: Mapping[str, str]) -> dict[str, Any]:
     }
     if seconds := fields.get("timeout_s", "").strip():
         envelope["timeout_ms"] = round(1000 * _number(seconds, "Time limit, seconds", float))
+    if promised := fields.get("error_at_most", "").strip():
+        body["promise"] = {"error_at_most": _number(promised, "Errors at most", float)}
     if cost := fields.get("max_cost", "").strip():
         envelope["max_cost"] = _number(cost, "Cost", float)
     return {**body, **numbers, **({"envelope": envelope} if envelope else {})}

@@ -1,4 +1,4 @@
-"""The calibration page: the reliability of the confidence, the activations, cascades, and shadow policies."""
+"""The calibration page: the reliability of the confidence, the activations, promises, cascades, and shadow policies."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ def add_paths(app: FastAPI, site: Site) -> None:
     router = site.router
 
     @app.get("/calibration")
-    async def calibration(request: Request, since: str = "", strategy: str = "") -> Response:
+    async def calibration(request: Request, since: str = "", strategy: str = "", error_at_most: str = "") -> Response:
         key = session_of(request).key
         async with asyncio.TaskGroup() as group:
             reliability = group.create_task(
@@ -25,11 +25,13 @@ def add_paths(app: FastAPI, site: Site) -> None:
             )
             activations = group.create_task(part(router.get("/v1/activations", key=key, since=since, bins=BINS)))
             cascades = group.create_task(part(router.get("/v1/cascades", key=key, since=since)))
+            promises = group.create_task(part(router.get("/v1/promises", key=key, error_at_most=error_at_most)))
             shadow = group.create_task(part(router.get("/v1/shadow", key=key, since=since)))
         shown: dict[str, Any] = {
             "reliability": reliability.result(),
             "activations": activations.result(),
             "cascades": cascades.result(),
+            "promises": promises.result(),
             "shadow": shadow.result(),
         }
         return page(request, "calibration/page.html", since=since, strategy=strategy, **shown)

@@ -22,7 +22,7 @@ from console.service_client import segment
 from console.site import Site, form, fragment, page, part
 
 PAGE_SIZE = 25
-FILTERS = ("system", "strategy", "outcome", "degraded", "judged", "since", "until")
+FILTERS = ("system", "strategy", "outcome", "degraded", "judged", "sampled", "since", "until")
 SPEEDS = (1, 4, 16)
 # A replay never pauses longer than this [s].
 LONGEST_PAUSE_S = 5.0
@@ -80,9 +80,10 @@ def _add_run(app: FastAPI, site: Site) -> None:
 
     @app.post("/runs/{run_id}/feedback")
     async def feedback(request: Request, run_id: str) -> Response:
-        correct = _label(await form(request))
-        reply = await site.router.post("/v1/feedback", _feedback(run_id, correct), key=session_of(request).key)
-        labels = [{"score": 1.0 if correct else 0.0, "origin": "VOLUNTEERED"}]
+        fields = await form(request)
+        correct, origin = _label(fields), "SAMPLED" if fields.get("sampled") == "true" else "VOLUNTEERED"
+        reply = await site.router.post("/v1/feedback", _feedback(run_id, origin, correct), key=session_of(request).key)
+        labels = [{"score": 1.0 if correct else 0.0, "origin": origin}]
         return fragment("runs/feedback.html", labels=labels, effects=_effects(reply), run={"run_id": run_id})
 
 
@@ -108,10 +109,10 @@ def _label(fields: Mapping[str, str]) -> bool:
     return fields["correct"] == "true"
 
 
-def _feedback(run_id: str, correct: bool) -> Mapping[str, Any]:
+def _feedback(run_id: str, origin: str, correct: bool) -> Mapping[str, Any]:
     """Return the feedback; pressing the same button twice sends the same identifier, which counts once."""
     name = uuid5(NAMESPACE_URL, f"metacog:console:{run_id}:{correct}")
-    return {"feedback_id": f"console-{name}", "run_id": run_id, "correct": correct}
+    return {"feedback_id": f"console-{name}", "run_id": run_id, "correct": correct, "origin": origin}
 
 
 def _effects(reply: Mapping[str, Any]) -> str:

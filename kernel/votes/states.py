@@ -1,4 +1,4 @@
-"""The state of a confidence says whether it is a probability, and what that was fitted on (SPEC 5.2)."""
+"""The states of a confidence and of a promise, in words: what is a probability, what is proved (SPEC 5.2, 5.3)."""
 
 from enum import StrEnum
 
@@ -54,3 +54,32 @@ def marked_confidence(confidence: float | None, state: str | None) -> str:
     if confidence is None:
         return "unknown"
     return f"{'~' if state in (None, ProbabilityState.UNCALIBRATED) else ''}{confidence:.2f}"
+
+
+STAGES_IN_WORDS = {
+    "FIRST": "votes that stopped as soon as enough agreed",
+    "WENT_ON": "all votes",
+    "ESCALATED": "the stronger model",
+}
+
+
+def promise_in_words(state: str, stage: str | None, error_at_most: float, labels: int, reason: str) -> str:
+    """Return what became of a promise, for a reader.
+
+    Args:
+        state: `PROVED`, `WITHHELD` or `NOT_APPLIED`.
+        stage: `FIRST`, `WENT_ON` or `ESCALATED`; None where there is none.
+        error_at_most: The promised error [0..1].
+        labels: Labels that it rests on [count].
+        reason: Why the answer is withheld, or the promise not applied.
+
+    Example:
+        >>> promise_in_words("WITHHELD", "FIRST", 0.05, 41, "not yet: 41 of 100 labels")
+        'at most 5 % errors: answer withheld, not yet: 41 of 100 labels'
+        >>> promise_in_words("PROVED", "FIRST", 0.125, 200, "")
+        'at most 12.5 % errors: proved by 200 labels of votes that stopped as soon as enough agreed'
+    """
+    promised = f"at most {100 * error_at_most:g} % errors"
+    if state == "PROVED":
+        return f"{promised}: proved by {labels} labels of {STAGES_IN_WORDS.get(stage or '', stage)}"
+    return f"{promised}: {'not applied' if state == 'NOT_APPLIED' else 'answer withheld'}, {reason}"

@@ -297,8 +297,8 @@ class PostgresCalibration:
     async def system_one_records(self, model: str = "") -> Sequence[KindRecord]:
         """Return how often System 1 was right on each kind of question, over its newest answers drawn at random.
 
-        Labels that users volunteered do not count. The kind of a question that was put to System 1 by name, which is not
-        looked for, is that of the newest vote on it.
+        Labels that users volunteered do not count. Where a question was put to System 1 by name its kind is not looked
+        for: it is that of the newest vote on it.
 
         Args:
             model: Name of System 1's model in the catalogue; empty without a catalogue.

@@ -1,6 +1,7 @@
 """Votes: who is asked next, when asking stops, and who wins. Source of the rules: SPEC 5.1."""
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -189,7 +190,7 @@ def test_as_many_votes_are_asked_for_at_once_as_the_rule_says() -> None:
 @pytest.mark.parametrize(
     "numbers", [{"most": 0}, {"most": MOST_VOTES + 1}, {"agree": 0}, {"agree": 6}, {"ahead": 0}, {"ahead": 6}]
 )
-def test_a_rule_that_cannot_be_followed_is_rejected_with_the_bounds(numbers: dict[str, int]) -> None:
+def test_a_rule_that_cannot_be_followed_is_rejected_with_the_bounds(numbers: dict[str, Any]) -> None:
     with pytest.raises(InvalidVoteRule, match=next(iter(numbers))):
         VoteRule(**numbers)
 
