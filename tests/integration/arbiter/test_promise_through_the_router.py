@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
-from sqlalchemy import create_engine, text
 
 from chassis import database as db
 from chassis.ids import new_id
@@ -18,6 +17,7 @@ from configuration.keys import TEACH
 from kernel.prices import Price
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
+from tests.support.label_copies import copy_labelled_run
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
 from tests.support.stack import ROUTER, Database, RunningRouter, router_at, until
 
@@ -26,11 +26,6 @@ QUESTION = "What is 2 + 2?"
 PROMISE = {"promise": {"error_at_most": 0.2}}
 AGREE = ("4", "4")
 DIFFER = ("5", "4", "4", "4", "4")
-# A row of a run and of its label with the name of its n-th copy; labels come one after another.
-NTH = "left(t.run_id, 30) || lpad(n::text, 6, '0')"
-COPIED_RUN = f"jsonb_build_object('run_id', {NTH}, 'document', t.document || jsonb_build_object('run_id', {NTH}))"
-LATER = "t.created_at + n * interval '1 microsecond'"
-COPIED_LABEL = f"jsonb_build_object('run_id', {NTH}, 'feedback_id', {NTH}, 'created_at', {LATER})"
 KEYS = ("ann", "bob", "examiner", "pupil")
 
 
@@ -108,13 +103,7 @@ class Stack:
         label = {"feedback_id": run["run_id"], "correct": right, "origin": origin}
         await self.rest(name).ask("SubmitFeedback", run_id=run["run_id"], **label)
         assert await self.router.journal.flush(10)
-        with create_engine(self.database_url).begin() as connection:
-            for table, of_row in (("runs", COPIED_RUN), ("feedback", COPIED_LABEL)):
-                rows = (
-                    f"SELECT (jsonb_populate_record(t, {of_row})).* FROM router.{table} t, generate_series(2, :count) n"
-                )
-                query = text(f"INSERT INTO router.{table} {rows} WHERE t.run_id = :run_id")
-                connection.execute(query, {"count": count, "run_id": run["run_id"]})
+        copy_labelled_run(self.database_url, run["run_id"], count)
 
     async def reads(self, labels: int, name: str = "ann") -> None:
         """Wait until the router has read as many labels of a key, the newest of which is in the database."""

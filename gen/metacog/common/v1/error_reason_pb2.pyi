@@ -138,6 +138,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """FAILED_PRECONDITION: the clocks of a process and of the database differ by too much: nothing is deleted."""
     ERROR_REASON_NO_CASCADE: _ErrorReason.ValueType  # 57
     """INVALID_ARGUMENT: a cascade is asked for, and the models leave open what it would be."""
+    ERROR_REASON_NOT_SAMPLED: _ErrorReason.ValueType  # 58
+    """FAILED_PRECONDITION: a label says that its run was drawn at random to be labelled, which it was not."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -263,4 +265,6 @@ ERROR_REASON_CLOCKS_DIFFER: ErrorReason.ValueType  # 56
 """FAILED_PRECONDITION: the clocks of a process and of the database differ by too much: nothing is deleted."""
 ERROR_REASON_NO_CASCADE: ErrorReason.ValueType  # 57
 """INVALID_ARGUMENT: a cascade is asked for, and the models leave open what it would be."""
+ERROR_REASON_NOT_SAMPLED: ErrorReason.ValueType  # 58
+"""FAILED_PRECONDITION: a label says that its run was drawn at random to be labelled, which it was not."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -183,7 +183,7 @@ class RouterServiceServicer:
         """Says how right a run's answer was.
 
         Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `NOT_SAMPLED`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -74,7 +74,7 @@ class RouterServiceStub:
     """Says how right a run's answer was.
 
     Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `NOT_SAMPLED`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
     """
     AddKnowledge: _grpc.UnaryStreamMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]
     """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
@@ -175,7 +175,7 @@ class RouterServiceAsyncStub(RouterServiceStub):
     """Says how right a run's answer was.
 
     Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+    `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `NOT_SAMPLED`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
     """
     AddKnowledge: _aio.UnaryStreamMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]  # type: ignore[assignment]
     """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
@@ -309,7 +309,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Says how right a run's answer was.
 
         Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
-        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+        `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT`, `NOT_SAMPLED`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod

@@ -144,5 +144,13 @@ def test_an_agent_is_asked_alone_without_a_rating_in_the_dimension_of_the_task()
     assert (known["answer_max_tokens"], known["envelope"]) == (9, {"timeout_ms": 5})
 
 
+def test_an_arm_that_votes_is_asked_for_all_its_votes_where_the_exam_says_so() -> None:
+    limits = AskLimits(max_tokens=9, timeout_ms=5, seed=1, all_votes=True)
+    vote, one = (asked(arm)[0] for arm in ("strategy:vote", "model:small"))
+
+    assert dict(request_of(vote, limits).body)["metacog"]["vote"] == {"ask_all": True}
+    assert "vote" not in dict(request_of(one, limits).body)["metacog"]
+
+
 def test_an_arm_has_a_label() -> None:
     assert ExamArm(kind=ArmKind.MODEL, name="org/model:7b").label == "model:org/model:7b"

@@ -156,6 +156,16 @@ def test_a_reply_is_an_answer_an_abstention_or_a_failure(
     assert (found.outcome, found.text, found.record) == (outcome, text, record)
 
 
+def test_an_answer_that_a_promise_withholds_is_labelled_all_the_same() -> None:
+    [question] = questions("journal", [ONE], [item("a")])
+    own = {"run_id": "r", "outcome": "ABSTAINED", "promise": {"state": "WITHHELD", "withheld": "It is 4."}}
+    body = {"choices": [{"message": {"content": "No answer was given."}}], "metacog": own}
+
+    found = answer_of(question, BatchResult(custom_id=question.token, digest="", status=200, body=body))
+
+    assert (found.outcome, found.text, found.record) == (AnswerOutcome.ANSWERED, "It is 4.", "r")
+
+
 def test_a_failure_has_its_reason() -> None:
     [question] = questions("journal", [ONE], [item("a")])
     body = {"error": {"message": "out of order"}}
