@@ -1,8 +1,11 @@
 """The table of faults: what a test measures with `fault` is printed at the end, as docs/operations.md has it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+
+from chassis import database as db
+from tests.support.stack import Database
 
 ROW = "fault"
 
@@ -17,6 +20,24 @@ def fault(record_property: Callable[[str, object], None]) -> Report:
         record_property(ROW, [fault, clients_see, kept, recovery])
 
     return report
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Database]:
+    """A database of these tests alone."""
+    with Database() as database:
+        db.migrate("services.router", database.url)
+        db.migrate("services.delegation", database.url)
+        yield database
+
+
+@pytest.fixture
+def database(server: Database) -> Iterator[Database]:
+    """A database that a test may freeze."""
+    try:
+        yield server
+    finally:
+        server.thaw()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

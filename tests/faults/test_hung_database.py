@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,24 +20,6 @@ from tests.support.stack import ROUTER, Database, Process, cast, process, router
 
 # What a request may take beyond its time-out, by the promise of the suite; the rest is for a busy test machine [s].
 OVER_S, SPARE_S = 0.5, 1.5
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Database]:
-    """A database of these tests alone."""
-    with Database() as database:
-        db.migrate("services.router", database.url)
-        db.migrate("services.delegation", database.url)
-        yield database
-
-
-@pytest.fixture
-def database(server: Database) -> Iterator[Database]:
-    """A database that a test may freeze."""
-    try:
-        yield server
-    finally:
-        server.thaw()
 
 
 @asynccontextmanager

@@ -117,7 +117,7 @@ async def test_many_different_figures_of_a_key_wait_or_are_rejected_and_other_ke
         def asked(path: str, number: int, key: dict[str, str]) -> asyncio.Task[httpx.Response]:
             return group.create_task(client.get(path, params=since(number), headers=key))
 
-        greedy = [asked(path, number, GREEDY) for number in range(20) for path in FIGURES]
+        greedy = [asked(path, number, GREEDY) for number in range(15) for path in FIGURES]
         modest = [asked(path, -1, MODEST) for path in FIGURES for _ in range(3)]
 
     assert Counter(task.result().status_code for task in modest) == {200: 12}
