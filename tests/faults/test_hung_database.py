@@ -254,17 +254,20 @@ async def test_a_locked_table_holds_up_no_answer_and_its_runs_are_written_when_t
             await until(is_stored)
 
 
+@pytest.mark.parametrize("frozen", [False, True], ids=["database_up", "database_frozen"])
 async def test_a_durable_journal_loses_no_answered_run_when_the_process_is_killed(
-    scripted: ScriptedLLM, database: Database, tmp_path: Path
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, frozen: bool
 ) -> None:
     scripted.answer = cast()
     async with router_on(scripted, database.url, tmp_path, METACOG_ROUTER_JOURNAL="durable") as router:
-        answered: set[str] = set()
+        answered = await answers(router, 10)
 
         async def ask(client: httpx.AsyncClient) -> None:
             while True:
                 answered.add((await answer(client))["run_id"])
 
+        if frozen:
+            database.freeze()
         async with httpx.AsyncClient(base_url=router.rest, timeout=60) as client:
             asking = [asyncio.create_task(ask(client)) for _ in range(8)]
 
@@ -274,6 +277,7 @@ async def test_a_durable_journal_loses_no_answered_run_when_the_process_is_kille
             await until(is_busy)
             router.inner.kill()
             await asyncio.wait(asking)
+    database.thaw()
 
     assert len(answered) >= 100
     assert answered <= spooled(tmp_path) | await stored(database.url)
