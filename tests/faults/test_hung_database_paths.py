@@ -1,6 +1,9 @@
 """A database that hangs, as those see it who vote, escalate, shadow, take an exam or match experience."""
 
 import asyncio
+import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +18,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.serving.peer import Peer
 from chassis.serving.wire import plain
+from cli.terminal.exits import OK, PARTIAL
 from configuration.policy import read_policy
 from services.router.compose import RoutingRules
 from services.router.errors import RunNotFound
@@ -22,7 +26,7 @@ from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import ApiError, Body, RestApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, Database, RunningRouter, cast, process, router_at, until
+from tests.support.stack import ROUTER, Database, RunningRouter, cast, environment, process, router_at, until
 
 # What a request may take beyond its time-out, by the promise of the suite; the rest is for a busy test machine [s].
 OVER_S, SPARE_S = 0.5, 1.5
@@ -155,6 +159,47 @@ async def test_the_label_of_an_exam_is_rejected_in_time_and_counts_once_when_it_
     assert [task.result() for task in sent] == ["DATABASE_UNAVAILABLE"] * 2
     assert took_s < 2 * db.CALL_WITHIN_S + OVER_S + SPARE_S  # the look-up of the run, and the wait for one on its way
     assert [[label["origin"] for label in each] for each in stored] == [["EXAM"], ["EXAM"]]
+
+
+async def test_an_exam_goes_on_and_the_same_command_sends_its_labels_later(
+    scripted: ScriptedLLM, database: Database, tmp_path: Path
+) -> None:
+    scripted.answer = lambda body: ["Final Answer: 4"] * (body.get("n") or 1)
+    task = {"kind": "sums", "question": "What is 2 + 2?", "answer": "4", "answer_type": "NUMBER"}
+    (tmp_path / "tasks.jsonl").write_text("".join(f"{json.dumps({'id': str(n), **task})}\n" for n in range(3)))
+    async with router_at(scripted, database.url, tmp_path) as router:
+        rest = RestApi(router.rest, ROUTER)
+
+        async def exam() -> "tuple[int, Body]":
+            words = ["exam", "--yes", "--json", "--tasks", "tasks.jsonl", "--router", router.rest]
+            command = [sys.executable, "-m", "cli", *words, "--arms", "model:scripted", "--attempts", "1"]
+            done = await asyncio.to_thread(
+                subprocess.run,
+                command,
+                cwd=tmp_path,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=120,
+                check=False,
+            )
+            return done.returncode, json.loads(done.stdout)
+
+        await rest.ask("ListRuns")
+        database.freeze()
+        frozen, measured = await exam()
+        database.thaw()
+        asked = len(scripted.bodies)
+        lines = (tmp_path / "exam.journal.jsonl").read_text().splitlines()
+        runs = [{"run_id": entry["answer"]["record"]} for entry in map(json.loads, lines) if "answer" in entry]
+        await until_stored(router, *runs)
+        later, taught = await exam()
+        stored = [(await rest.ask("GetRun", **run))["run"]["feedback"] for run in runs]
+
+    assert (frozen, later) == (PARTIAL, OK)
+    assert (asked, len(scripted.bodies)) == (3, 3)
+    assert [result["results"][0]["share_right"] for result in (measured, taught)] == [1.0, 1.0]
+    assert [[label["origin"] for label in each] for each in stored] == [["EXAM"]] * 3
 
 
 async def reason_of(rest: RestApi, label: dict[str, Any]) -> str:
