@@ -261,14 +261,38 @@ async def test_votes_of_the_next_version_are_still_labels(router: RunningRouter,
         run_of(strategy="vote", deliberation={"evidence": each}, confidence_source="vote")
         for each in (evidence, {**evidence, **ADDED}, {"agreeing": 0, "valid": -1})
     ]
+    account = {"evidence": evidence, "votes": {"by_source": []}}  # a list in this version
+    runs.append(run_of(strategy="vote", deliberation=account, confidence_source="vote"))
     await stored(router, *runs)
     for run in runs:
         await api.ask("SubmitFeedback", feedback_id=new_id(), run_id=run.run_id, correct=True)
 
     async def both_are_counted() -> bool:
-        return await metric(router, "metacog_vote_labels") == 2
+        return await metric(router, "metacog_vote_labels") == 3
 
     await until(both_are_counted)
+
+
+async def test_figures_count_the_runs_whose_numbers_another_version_stored_in_another_form(
+    api: Api, router: RunningRouter
+) -> None:
+    escalation = {"model": "strong", "reason": "UNDECIDED", "answered": True}
+    shadow = {"shadow_of": "", "policy": "candidate", "agrees": True}
+    served = [orjson.loads(dumps(run_of(strategy="cascade"))) | {"escalation": escalation} for _ in range(2)]
+    shadows = [
+        orjson.loads(dumps(run_of())) | {"shadow": {**shadow, "shadow_of": run["run_id"]}, "strategy": "system1"}
+        for run in served
+    ]
+    for known, other in (served, shadows):
+        known["usage"] = {"cost": 2.0}
+        other |= {"usage": {"cost": {"amount": 2}, "stages": []}, "duration_ms": "3 ms"}
+    assert list(await router.runs.add([dumps(document) for document in [*served, *shadows]])) == []
+
+    [cascade] = (await api.ask("GetCascades"))["cascades"]
+    [comparison] = (await api.ask("GetShadow"))["comparisons"]
+
+    assert (cascade["runs"], cascade["priced"], cascade["cost"]) == (2, 1, 2.0)
+    assert (comparison["agreement"]["runs"], comparison["cost"]["pairs"]) == (2, 1)
 
 
 @pytest.fixture

@@ -266,7 +266,9 @@ class PostgresCalibration:
             .limit(MOST_VOTE_LABELS)
             .subquery()
         )
-        one = func.jsonb_array_elements(newest.c.account["votes"]).table_valued("value", joins_implicitly=True)
+        votes = newest.c.account["votes"]
+        listed = case((func.jsonb_typeof(votes) == "array", votes), else_=literal_column("'[]'::jsonb", JSONB))
+        one = func.jsonb_array_elements(listed).table_valued("value", joins_implicitly=True)
         cast = type_coerce(one.c.value, JSONB)
         model, mode = func.coalesce(cast["source_model"].astext, ""), cast["mode"].astext
         agent = case((model != "", literal(MODEL_ALONE) + model), else_=cast["agent"].astext)
