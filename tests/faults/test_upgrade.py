@@ -1,5 +1,6 @@
 """Versions are exchanged under load: this one reads what the next one stored, and migrations hold no traffic up."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -403,6 +404,47 @@ def test_a_migration_that_waits_for_a_table_does_not_hold_up_the_traffic_behind_
     assert slowest < 1.5  # with attempts of 0.3 s; without a bound it would be the 3 s of the transaction
     assert count > 100
     assert columns(own_database, schema) == ["id", "colour"]
+
+
+async def test_the_index_of_earlier_answers_waits_for_a_writer_of_runs_and_no_answer_waits_for_it(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = cast()
+    url = fresh_database(database_url)
+    db.migrate("services.router", url)
+    indexes = "SELECT indexname FROM pg_indexes WHERE schemaname = 'router' AND indexname = 'ix_runs_question'"
+    async with (
+        router_at(scripted, url, tmp_path) as router,
+        await psycopg.AsyncConnection.connect(libpq(url)) as writer,
+        await psycopg.AsyncConnection.connect(libpq(url), autocommit=True) as owner,
+    ):
+        await owner.execute("DROP INDEX router.ix_runs_question")
+        await owner.execute("UPDATE router.alembic_version SET version_num = '0003_shadow'")
+        await writer.execute("LOCK TABLE router.runs IN ROW EXCLUSIVE MODE")  # as each transaction that stores runs
+        migration = asyncio.create_task(asyncio.to_thread(db.migrate, "services.router", url))
+        rest = RestApi(router.rest, ROUTER)
+        slowest, run_ids = 0.0, []
+
+        async def has_waited() -> bool:
+            nonlocal slowest
+            began = time.monotonic()
+            run_ids.append((await rest.ask("Answer", question="Is it so?", strategy="system1"))["run"]["run_id"])
+            await rest.ask("ListRuns")
+            slowest = max(slowest, time.monotonic() - began)
+            return len(run_ids) > 100
+
+        await until(has_waited)
+        assert not migration.done()
+        assert not await (await owner.execute(indexes)).fetchall()
+        await writer.rollback()
+        await migration
+        found = await (await owner.execute(indexes)).fetchall()
+        assert await router.journal.flush(30)
+        stored = {row[0] for row in await (await owner.execute("SELECT run_id FROM router.runs")).fetchall()}
+
+    assert [name for (name,) in found] == ["ix_runs_question"]
+    assert slowest < 2.0  # an attempt waits for its lock for as long, and a run to be stored behind it
+    assert set(run_ids) <= stored
 
 
 def test_a_migration_that_never_gets_its_lock_ends_with_who_holds_it_and_what_to_do(

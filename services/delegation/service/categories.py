@@ -13,7 +13,7 @@ from chassis.ids import new_id
 from chassis.log import logger
 from chassis.page_tokens import id_in
 from chassis.serving.auth import ApiKey
-from chassis.shared_results import WAIT_S, figure_shares, in_thread
+from chassis.shared_results import WAIT_S, SharedResults, figure_shares, in_thread
 from configuration.dimensions import Dimension, prototypes_of
 from configuration.keys import TEACH
 from inference import Embedder, Prototypes
@@ -171,6 +171,7 @@ class Categories:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shares = shares or figure_shares()
+        self._in_force: SharedResults[str, ListDimensionsResponse] = SharedResults(self._shares, factor=0.0)
         self._store = store
         self._embedder = embedder
         self._prototypes = Prototypes(embedder)
@@ -235,8 +236,12 @@ class Categories:
         Of an adopted category no text is returned, since its examples are tasks of one key.
 
         Raises:
+            Overloaded: When as many figures are computed for the caller as may be.
             EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
         """
+        return await self._in_force.get("", self._dimensions_in_force)
+
+    async def _dimensions_in_force(self) -> ListDimensionsResponse:
         await self.refresh()
         known = self.dimensions()[:MOST_DIMENSIONS]
         vectors = await self._prototypes.current(prototypes_of(known), timeout_s=EMBED_TIMEOUT_S)
