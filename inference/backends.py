@@ -16,7 +16,6 @@ from inference.models import BackendModelClients, backend_config
 from kernel.errors import MetacogError
 from kernel.prices import price_of
 
-
 # Name of the backends of models that no file lists, in metrics and messages: callers make these names up.
 UNLISTED = "unlisted"
 

@@ -172,8 +172,8 @@ class ModelSnapshot:
     def named(self, name: str) -> Backend:
         """Return the backend of the model `name`, or of the default model for an empty name.
 
-        Of models that the catalogue does not list, the backends used last are kept; one that is dropped serves the calls
-        that have it already, and the next call gets a new one.
+        Of models that the catalogue does not list, the backends used last are kept; one that is dropped serves those
+        calls that have it already, and the next call gets a new one.
 
         Raises:
             ModelNotFound: When the catalogue has no such model.
