@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
-from chassis.admission import CallerShares
+from chassis.admission import CALLER_KEY, CallerShares
 from kernel.errors import Overloaded
 
 K = TypeVar("K", bound=Hashable)
@@ -61,7 +61,8 @@ class SharedResults(Generic[K, V]):
         self._factor = factor
         self._most = most
         self._clock = clock
-        self._running: dict[K, asyncio.Task[V]] = {}
+        # What is computed now, each with the caller who began it.
+        self._running: dict[K, tuple[str, asyncio.Task[V]]] = {}
         self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
     async def get(self, key: K, compute: Callable[[], Awaitable[V]]) -> V:
@@ -71,21 +72,21 @@ class SharedResults(Generic[K, V]):
             Overloaded: When the caller has as many results computed as it may.
             Exception: Whatever `compute` raises, to everybody who waits for it; nothing is kept then.
         """
-        kept = self._kept.get(key)
-        if kept is not None and self._clock() < kept[0]:
-            return kept[1]
-        running = self._running.get(key)
-        is_own = running is None
-        if running is None:
-            running = asyncio.create_task(self._compute(key, compute))
-            self._running[key] = running
-            running.add_done_callback(partial(self._end, key))
-        try:
-            return await asyncio.shield(running)  # others may wait for it when this caller no longer does
-        except Overloaded:  # by the share of the caller who began it
-            if is_own:
-                raise
-            return await self.get(key, compute)
+        caller = CALLER_KEY.get()
+        while True:
+            kept = self._kept.get(key)
+            if kept is not None and self._clock() < kept[0]:
+                return kept[1]
+            if key not in self._running:
+                task = asyncio.create_task(self._compute(key, compute))
+                self._running[key] = (caller, task)
+                task.add_done_callback(partial(self._end, key))
+            began_by, running = self._running[key]
+            try:
+                return await asyncio.shield(running)  # others may wait for it when this caller no longer does
+            except Overloaded:  # by the share of the caller who began it
+                if began_by == caller:
+                    raise
 
     def _end(self, key: K, ended: "asyncio.Task[V]") -> None:
         del self._running[key]
