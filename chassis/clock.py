@@ -16,6 +16,18 @@ GRACE_S = 0.3
 # Least time of such a call [s].
 LEAST_S = 0.02
 
+# Time by which a reply is ready before its caller ceases to wait, or a tenth of the time where that is less [s].
+AHEAD_S = 0.2
+
+
+def seconds_for_caller(at_most_s: float) -> float:
+    """Return the time that the reply to a caller may take [s, > 0]: `at_most_s`, or less before it ceases to wait."""
+    until = CALLER_WAITS_UNTIL.get()
+    if until is None:
+        return at_most_s
+    left_s = until - time.monotonic()
+    return max(LEAST_S, min(at_most_s, left_s - min(AHEAD_S, left_s / 10)))
+
 
 def seconds_within_request(at_most_s: float) -> float:
     """Return the time that a call for the request may take [s, > 0]: `at_most_s`, or less before its deadline."""

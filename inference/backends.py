@@ -16,6 +16,9 @@ from inference.models import BackendModelClients, backend_config
 from kernel.errors import MetacogError
 from kernel.prices import price_of
 
+# Name of the backends of models that no file lists, in metrics and messages: callers make these names up.
+UNLISTED = "unlisted"
+
 
 class CallMetrics:
     """Call metrics report every inference call to Prometheus, and to the trace where one is sent."""
@@ -93,7 +96,7 @@ async def _first_model(suite: SuiteSettings) -> str:
 def _config(suite: SuiteSettings, model: str, *, default: str = "") -> BackendConfig:
     url, key = suite.inference_url, suite.inference_api_key.get_secret_value() or None
     return BackendConfig(
-        name=f"{model}@{url}" if default not in ("", model) else "default",
+        name=UNLISTED if default not in ("", model) else "default",
         endpoints=(Endpoint(url=url, api_key=key),),
         model=model,
         price=price_of(model, suite.prices),

@@ -1,5 +1,6 @@
 """The models of a process: a client for each, built from the catalogue and rebuilt where the catalogue changes."""
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -134,7 +135,7 @@ class BackendModelClient:
         return await self._backend.complete_json(call, parse, spend)
 
 
-# Models that one server may be asked for beside those of the catalogue, where names are not closed [count].
+# Backends that are kept of models beside those of the catalogue, where names are not closed [count].
 MOST_UNLISTED = 256
 
 
@@ -154,8 +155,9 @@ class ModelSnapshot:
         build: Callable[[ModelConfig], Backend],
     ) -> None:
         self.catalogue = catalogue
-        self.backends = dict(backends)
+        self.backends = backends
         self._build = build
+        self._unlisted: OrderedDict[str, Backend] = OrderedDict()
 
     @property
     def default(self) -> Backend:
@@ -170,20 +172,26 @@ class ModelSnapshot:
     def named(self, name: str) -> Backend:
         """Return the backend of the model `name`, or of the default model for an empty name.
 
+        Of models that the catalogue does not list, the backends used last are kept; one that is dropped serves those
+        calls that have it already, and the next call gets a new one.
+
         Raises:
             ModelNotFound: When the catalogue has no such model.
         """
         model = self.catalogue.named(name)
         if model is not None:
             return self.backends[model.name]
-        if name not in self.backends:
-            if self.catalogue.names_closed or len(self.backends) > MOST_UNLISTED:
-                known = ", ".join(model.name for model in self.catalogue.models)
-                raise ModelNotFound(
-                    f"the model {name!r} is not in models.yaml; there are {known}", model=name, served=known
-                )
-            self.backends[name] = self._build(replace(self.catalogue.default, name=name, served_as="", price=None))
-        return self.backends[name]
+        if self.catalogue.names_closed:
+            known = ", ".join(model.name for model in self.catalogue.models)
+            raise ModelNotFound(
+                f"the model {name!r} is not in models.yaml; there are {known}", model=name, served=known
+            )
+        if name not in self._unlisted:
+            self._unlisted[name] = self._build(replace(self.catalogue.default, name=name, served_as="", price=None))
+        self._unlisted.move_to_end(name)
+        while len(self._unlisted) > MOST_UNLISTED:
+            self._unlisted.popitem(last=False)
+        return self._unlisted[name]
 
 
 # The models of the run that a context belongs to, with those whose they are.
@@ -217,8 +225,8 @@ class BackendModelClients:
         self._check_source = check_source
         self._build_backend = build
         self._config_of = config_of or backend_config
-        # Runs that began before a change may still use them; an idle one has no connection.
-        self._replaced: WeakSet[Backend] = WeakSet()
+        # Backends that runs may still use: of an earlier catalogue, or of models that are not listed.
+        self._others: WeakSet[Backend] = WeakSet()
         self._latest = self._snapshot(catalogue(), {})
         self.problem = ""
 
@@ -307,8 +315,8 @@ class BackendModelClients:
             raise ConfigurationInvalid(problem, problem=problem)
 
     async def close(self) -> None:
-        """Close every backend, those of earlier versions too."""
-        for backend in (*self._latest.backends.values(), *self._replaced):
+        """Close every backend, those of earlier versions and of models that are not listed too."""
+        for backend in (*self._latest.backends.values(), *self._others):
             await backend.aclose()
 
     def _snapshot(self, catalogue: ModelCatalogue, before: Mapping[str, Backend]) -> ModelSnapshot:
@@ -316,8 +324,13 @@ class BackendModelClients:
         kept = {name: before[name] for name, config in configs.items() if name in before}
         kept = {name: backend for name, backend in kept.items() if backend.config == configs[name]}
         backends = {name: kept.get(name) or self._build_backend(config) for name, config in configs.items()}
-        self._replaced.update(backend for name, backend in before.items() if kept.get(name) is not backend)
-        return ModelSnapshot(catalogue, backends, lambda model: self._build_backend(self._config_of(model)))
+        self._others.update(backend for name, backend in before.items() if kept.get(name) is not backend)
+        return ModelSnapshot(catalogue, backends, self._unlisted)
+
+    def _unlisted(self, model: ModelConfig) -> Backend:
+        backend = self._build_backend(self._config_of(model))
+        self._others.add(backend)
+        return backend
 
 
 def backend_config(model: ModelConfig, *, max_tokens: int = 1024) -> BackendConfig:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from docs.generating import contract, settings
+from docs.generating import contract, faults, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,6 +17,7 @@ def files() -> dict[Path, str]:
         ROOT / "cli" / "operation" / "settings.yaml": settings.catalogue(),
         ROOT / "docs" / "rest.md": contract.rest_page(services),
         ROOT / "docs" / "grpc.md": contract.grpc_page(services),
+        ROOT / faults.PAGE: faults.page(ROOT),
     }
 
 

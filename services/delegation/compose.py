@@ -19,6 +19,7 @@ from chassis.serving.contract import reject_unserved_calls, reject_unserved_path
 from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server_of
+from chassis.shared_results import SharedResults, figure_shares
 from configuration.agents import AgentConfig
 from configuration.dimensions import Dimension
 from inference import BackendModelClients, Embeddings, Prototypes
@@ -113,6 +114,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     # What callers look at takes no connection from tasks, whose number has a limit of its own.
     reads = db.build_sessions(parts.reading, per_caller=db.CONNECTIONS // 4)
     records = db.build_sessions(parts.engine)
+    figures = figure_shares()
     requests = AdmissionLimit("requests", settings.max_in_flight)
     profiles = PostgresProfiles(records, settings.learning_rate)
     drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)
@@ -130,7 +132,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     )
     on_label = partial(_each, [recalibrator.on_label, recorder.on_label])
     sandbox = Sandbox(enabled=settings.sandbox)
-    categories = Categories(PostgresCategories(reads), parts.embeddings, parts.dimensions)
+    categories = Categories(PostgresCategories(reads), parts.embeddings, parts.dimensions, shares=figures)
     finder = DimensionFinder(
         dimensions=categories.dimensions,
         refresh=categories.refresh,
@@ -184,6 +186,9 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
             dimensions=categories.dimensions,
             model_clients=parts.model_clients,
             maps=recalibrator.maps,
+            trusts=SharedResults(figures),
+            flows=SharedResults(figures),
+            reliabilities=SharedResults(figures),
         ),
         categories=categories,
     )

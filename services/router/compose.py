@@ -17,7 +17,7 @@ from chassis.serving.health import Check, Health
 from chassis.serving.peer import Peer
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server_of
-from chassis.shared_results import SharedResults
+from chassis.shared_results import SharedResults, figure_shares
 from configuration.dimensions import SHIPPED, prototypes_of, read_dimensions
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings, KindClassifier
@@ -696,14 +696,22 @@ def _calibrator(settings: Settings, parts: Parts) -> Calibrator:
 def _calibration_use_cases(
     settings: Settings, parts: Parts, config: RoutingConfig, calibrator: Calibrator
 ) -> CalibrationUseCases:
-    store = parts.database.calibration
+    store, shares = parts.database.calibration, figure_shares()
     return CalibrationUseCases(
-        get=partial(get_calibration, store=store, minimum=settings.calibration_minimum, shared=SharedResults()),
+        get=partial(
+            get_calibration,
+            store=store,
+            minimum=settings.calibration_minimum,
+            pairs=SharedResults(shares, factor=0.0),  # a new map is listed at once
+            shared=SharedResults(shares),
+        ),
         rollback=partial(rollback_calibration, store=store, refresh=calibrator.refresh),
-        activations=partial(get_activations, config=config, seen=parts.database.activations),
-        cascades=partial(get_cascades, counts=parts.database.cascades),
-        shadow=partial(get_shadow, pairs=parts.database.shadows),
-        promises=calibrator.promises.report,
+        activations=partial(
+            get_activations, config=config, seen=parts.database.activations, shared=SharedResults(shares)
+        ),
+        cascades=partial(get_cascades, counts=parts.database.cascades, shared=SharedResults(shares)),
+        shadow=partial(get_shadow, pairs=parts.database.shadows, shared=SharedResults(shares)),
+        promises=partial(calibrator.promises.report, shared=SharedResults(shares)),
     )
 
 

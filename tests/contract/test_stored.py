@@ -95,6 +95,36 @@ def test_words_of_the_next_version_stay_as_they_are(value: Any) -> None:  # noqa
     assert again == _without_added(document)
 
 
+# Fields of a run that the version before does not have.
+NEWEST = {"state", "winner_digest", "catalogue_name", "escalation", "shadow", "confidence_labels", "idempotency"}
+
+
+def test_a_run_with_all_of_its_fields_is_among_what_is_read() -> None:
+    document = stored(STORED[0])
+
+    assert all(document[name] for name in NEWEST)
+    assert document["route"]["kind"]
+    assert document["state"]["parts"]
+    assert document["state"]["unknown_reasons"]
+
+
+def test_a_run_of_the_version_before_is_read_without_the_newest_fields() -> None:
+    document = stored(STORED[0])
+    earlier = {name: each for name, each in document.items() if name not in NEWEST}
+    earlier["route"] = {name: each for name, each in document["route"].items() if not name.startswith("kind")}
+
+    run = read(earlier, Run)
+
+    assert (run.run_id, run.answer) == (document["run_id"], document["answer"])
+    assert (run.state, run.winner_digest, run.catalogue_name, run.escalation, run.route.kind) == (
+        None,
+        "",
+        "",
+        None,
+        "",
+    )
+
+
 def _without_added(document: Any) -> Any:  # noqa: ANN401 - plain data of any kind
     if isinstance(document, list):
         return [_without_added(each) for each in document]

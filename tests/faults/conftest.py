@@ -1,8 +1,14 @@
-"""The table of faults: what a test measures with `fault` is printed at the end, as docs/operations.md has it."""
+"""The table of faults: what a test measures with `fault` is printed at the end, and stored for docs/operations.md."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
+
+from chassis import database as db
+from docs.generating import faults
+from tests.support.stack import ROOT, Database
 
 ROW = "fault"
 
@@ -19,15 +25,39 @@ def fault(record_property: Callable[[str, object], None]) -> Report:
     return report
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Database]:
+    """A database of these tests alone."""
+    with Database() as database:
+        db.migrate("services.router", database.url)
+        db.migrate("services.delegation", database.url)
+        yield database
+
+
+@pytest.fixture
+def database(server: Database) -> Iterator[Database]:
+    """A database that a test may freeze."""
+    try:
+        yield server
+    finally:
+        server.thaw()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table, in the process that has the results of all workers."""
+    """Print the table, in the process that has the results of all workers, and store it where `make test-hard` says."""
     reports = terminalreporter.getreports("passed")
-    rows = [
-        cells for report in reports if report.when == "call" for name, cells in report.user_properties if name == ROW
-    ]
-    if rows:
-        terminalreporter.section("faults")
-        terminalreporter.write_line("| fault | clients see | kept | recovery |")
-        terminalreporter.write_line("|---|---|---|---|")
-        for cells in sorted(rows):
-            terminalreporter.write_line(f"| {' | '.join(map(str, cells))} |")
+    cells = {
+        report.nodeid: cells
+        for report in reports
+        if report.when == "call"
+        for name, cells in report.user_properties
+        if name == ROW
+    }
+    if not cells:
+        return
+    about = {"measured_on": datetime.now(UTC).date().isoformat(), "machine": f"{os.cpu_count()} cores"}
+    rows = {test: {**dict(zip(faults.COLUMNS, row, strict=True)), **about} for test, row in cells.items()}
+    terminalreporter.section("faults")
+    terminalreporter.write_line(faults.table(list(rows.values())))
+    if file := os.environ.get("METACOG_TEST_FAULTS"):
+        faults.record(ROOT / file, rows)

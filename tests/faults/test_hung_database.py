@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,24 +20,6 @@ from tests.support.stack import ROUTER, Database, Process, cast, process, router
 
 # What a request may take beyond its time-out, by the promise of the suite; the rest is for a busy test machine [s].
 OVER_S, SPARE_S = 0.5, 1.5
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Database]:
-    """A database of these tests alone."""
-    with Database() as database:
-        db.migrate("services.router", database.url)
-        db.migrate("services.delegation", database.url)
-        yield database
-
-
-@pytest.fixture
-def database(server: Database) -> Iterator[Database]:
-    """A database that a test may freeze."""
-    try:
-        yield server
-    finally:
-        server.thaw()
 
 
 @asynccontextmanager
@@ -272,17 +254,20 @@ async def test_a_locked_table_holds_up_no_answer_and_its_runs_are_written_when_t
             await until(is_stored)
 
 
+@pytest.mark.parametrize("frozen", [False, True], ids=["database_up", "database_frozen"])
 async def test_a_durable_journal_loses_no_answered_run_when_the_process_is_killed(
-    scripted: ScriptedLLM, database: Database, tmp_path: Path
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, frozen: bool
 ) -> None:
     scripted.answer = cast()
     async with router_on(scripted, database.url, tmp_path, METACOG_ROUTER_JOURNAL="durable") as router:
-        answered: set[str] = set()
+        answered = await answers(router, 10)
 
         async def ask(client: httpx.AsyncClient) -> None:
             while True:
                 answered.add((await answer(client))["run_id"])
 
+        if frozen:
+            database.freeze()
         async with httpx.AsyncClient(base_url=router.rest, timeout=60) as client:
             asking = [asyncio.create_task(ask(client)) for _ in range(8)]
 
@@ -292,6 +277,7 @@ async def test_a_durable_journal_loses_no_answered_run_when_the_process_is_kille
             await until(is_busy)
             router.inner.kill()
             await asyncio.wait(asking)
+    database.thaw()
 
     assert len(answered) >= 100
     assert answered <= spooled(tmp_path) | await stored(database.url)

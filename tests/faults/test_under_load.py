@@ -264,9 +264,11 @@ async def test_a_database_whose_disk_is_full(
     )
 
 
-@pytest.mark.parametrize("journal", ["fast", "durable"])
+@pytest.mark.parametrize(
+    ("journal", "frozen"), [("fast", False), ("durable", False), ("durable", True)], ids=["fast", "durable", "frozen"]
+)
 async def test_a_router_that_is_killed(
-    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report, journal: str
+    scripted: ScriptedLLM, database: Database, tmp_path: Path, fault: Report, journal: str, frozen: bool
 ) -> None:
     own = settings(
         scripted,
@@ -279,9 +281,13 @@ async def test_a_router_that_is_killed(
         router = await stack.enter_async_context(process("router", **own))
         load = Load(router.rest, {"question": "Is it so?", "strategy": "system1"})
         async with load.going_on():
+            if frozen:
+                await load.more()
+                database.freeze()
             await load.more(200)
             router.inner.kill()
             await router.inner.wait()
+            database.thaw()
             killed_at, before = time.monotonic(), set(load.answered)
             again = await stack.enter_async_context(process("router", **own))
             took_s = time.monotonic() - killed_at
@@ -300,8 +306,12 @@ async def test_a_router_that_is_killed(
     assert set(load.seen) == {"system1", "cut off"}
     if journal == "durable":
         assert load.answered <= found
+    and_frozen = ", while PostgreSQL is frozen" if frozen else ""
     fault(
-        f"router killed (SIGKILL), journal {journal}", load.summary(), kept(load, found), f"{took_s:.1f} s, its start"
+        f"router killed (SIGKILL), journal {journal}{and_frozen}",
+        load.summary(),
+        kept(load, found),
+        f"{took_s:.1f} s, its start",
     )
 
 

@@ -1,5 +1,6 @@
 """Versions are exchanged under load: this one reads what the next one stored, and migrations hold no traffic up."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -261,14 +262,38 @@ async def test_votes_of_the_next_version_are_still_labels(router: RunningRouter,
         run_of(strategy="vote", deliberation={"evidence": each}, confidence_source="vote")
         for each in (evidence, {**evidence, **ADDED}, {"agreeing": 0, "valid": -1})
     ]
+    account = {"evidence": evidence, "votes": {"by_source": []}}  # a list in this version
+    runs.append(run_of(strategy="vote", deliberation=account, confidence_source="vote"))
     await stored(router, *runs)
     for run in runs:
         await api.ask("SubmitFeedback", feedback_id=new_id(), run_id=run.run_id, correct=True)
 
     async def both_are_counted() -> bool:
-        return await metric(router, "metacog_vote_labels") == 2
+        return await metric(router, "metacog_vote_labels") == 3
 
     await until(both_are_counted)
+
+
+async def test_figures_count_the_runs_whose_numbers_another_version_stored_in_another_form(
+    api: Api, router: RunningRouter
+) -> None:
+    escalation = {"model": "strong", "reason": "UNDECIDED", "answered": True}
+    shadow = {"shadow_of": "", "policy": "candidate", "agrees": True}
+    served = [orjson.loads(dumps(run_of(strategy="cascade"))) | {"escalation": escalation} for _ in range(2)]
+    shadows = [
+        orjson.loads(dumps(run_of())) | {"shadow": {**shadow, "shadow_of": run["run_id"]}, "strategy": "system1"}
+        for run in served
+    ]
+    for known, other in (served, shadows):
+        known["usage"] = {"cost": 2.0}
+        other |= {"usage": {"cost": {"amount": 2}, "stages": []}, "duration_ms": "3 ms"}
+    assert list(await router.runs.add([dumps(document) for document in [*served, *shadows]])) == []
+
+    [cascade] = (await api.ask("GetCascades"))["cascades"]
+    [comparison] = (await api.ask("GetShadow"))["comparisons"]
+
+    assert (cascade["runs"], cascade["priced"], cascade["cost"]) == (2, 1, 2.0)
+    assert (comparison["agreement"]["runs"], comparison["cost"]["pairs"]) == (2, 1)
 
 
 @pytest.fixture
@@ -379,6 +404,47 @@ def test_a_migration_that_waits_for_a_table_does_not_hold_up_the_traffic_behind_
     assert slowest < 1.5  # with attempts of 0.3 s; without a bound it would be the 3 s of the transaction
     assert count > 100
     assert columns(own_database, schema) == ["id", "colour"]
+
+
+async def test_the_index_of_earlier_answers_waits_for_a_writer_of_runs_and_no_answer_waits_for_it(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = cast()
+    url = fresh_database(database_url)
+    db.migrate("services.router", url)
+    indexes = "SELECT indexname FROM pg_indexes WHERE schemaname = 'router' AND indexname = 'ix_runs_question'"
+    async with (
+        router_at(scripted, url, tmp_path) as router,
+        await psycopg.AsyncConnection.connect(libpq(url)) as writer,
+        await psycopg.AsyncConnection.connect(libpq(url), autocommit=True) as owner,
+    ):
+        await owner.execute("DROP INDEX router.ix_runs_question")
+        await owner.execute("UPDATE router.alembic_version SET version_num = '0003_shadow'")
+        await writer.execute("LOCK TABLE router.runs IN ROW EXCLUSIVE MODE")  # as each transaction that stores runs
+        migration = asyncio.create_task(asyncio.to_thread(db.migrate, "services.router", url))
+        rest = RestApi(router.rest, ROUTER)
+        slowest, run_ids = 0.0, []
+
+        async def has_waited() -> bool:
+            nonlocal slowest
+            began = time.monotonic()
+            run_ids.append((await rest.ask("Answer", question="Is it so?", strategy="system1"))["run"]["run_id"])
+            await rest.ask("ListRuns")
+            slowest = max(slowest, time.monotonic() - began)
+            return len(run_ids) > 100
+
+        await until(has_waited)
+        assert not migration.done()
+        assert not await (await owner.execute(indexes)).fetchall()
+        await writer.rollback()
+        await migration
+        found = await (await owner.execute(indexes)).fetchall()
+        assert await router.journal.flush(30)
+        stored = {row[0] for row in await (await owner.execute("SELECT run_id FROM router.runs")).fetchall()}
+
+    assert [name for (name,) in found] == ["ix_runs_question"]
+    assert slowest < 2.0  # an attempt waits for its lock for as long, and a run to be stored behind it
+    assert set(run_ids) <= stored
 
 
 def test_a_migration_that_never_gets_its_lock_ends_with_who_holds_it_and_what_to_do(

@@ -1,6 +1,5 @@
 """These use cases discover, list and adopt categories; field names are the contract's."""
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -9,10 +8,12 @@ from typing import Annotated, Protocol
 import numpy as np
 from pydantic import Field
 
+from chassis.admission import CallerShares
 from chassis.ids import new_id
 from chassis.log import logger
 from chassis.page_tokens import id_in
 from chassis.serving.auth import ApiKey
+from chassis.shared_results import WAIT_S, SharedResults, figure_shares, in_thread
 from configuration.dimensions import Dimension, prototypes_of
 from configuration.keys import TEACH
 from inference import Embedder, Prototypes
@@ -156,6 +157,7 @@ class Categories:
         store: The store of categories.
         embedder: The sentence encoder.
         configured: The configured dimensions.
+        shares: Bounds how many discoveries and other figures of a caller are computed at a time.
         clock: Monotonic clock [s].
     """
 
@@ -165,8 +167,11 @@ class Categories:
         embedder: Embedder,
         configured: Sequence[Dimension],
         *,
+        shares: CallerShares | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._shares = shares or figure_shares()
+        self._in_force: SharedResults[str, ListDimensionsResponse] = SharedResults(self._shares, factor=0.0)
         self._store = store
         self._embedder = embedder
         self._prototypes = Prototypes(embedder)
@@ -193,15 +198,20 @@ class Categories:
         """Discover categories among the newest tasks of the key, and propose them.
 
         Raises:
+            Overloaded: When as many figures are computed for the caller as may be.
             EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
             DatabaseUnavailable: When the database cannot be reached.
         """
+        async with self._shares.place(WAIT_S):
+            return await self._discovered(request, key)
+
+    async def _discovered(self, request: DiscoverCategoriesRequest, key: ApiKey) -> DiscoverCategoriesResponse:
         texts = await self._store.texts(key.name, request.tasks)
         if len(texts) < request.minimum_tasks:
             await self._store.propose(key.name, [])
             return DiscoverCategoriesResponse(categories=[], tasks=len(texts))
         vectors = unit_vectors((await self._embedder.embed(texts, timeout_s=EMBED_TIMEOUT_S)).vectors)
-        found = await asyncio.to_thread(discovered, texts, vectors, minimum=request.minimum_tasks)
+        found = await in_thread(discovered, texts, vectors, minimum=request.minimum_tasks)
         centroids = await self._centroids()
         proposals = [self._proposal(each, texts, centroids) for each in found]
         await self._store.propose(key.name, proposals)
@@ -226,8 +236,12 @@ class Categories:
         Of an adopted category no text is returned, since its examples are tasks of one key.
 
         Raises:
+            Overloaded: When as many figures are computed for the caller as may be.
             EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
         """
+        return await self._in_force.get("", self._dimensions_in_force)
+
+    async def _dimensions_in_force(self) -> ListDimensionsResponse:
         await self.refresh()
         known = self.dimensions()[:MOST_DIMENSIONS]
         vectors = await self._prototypes.current(prototypes_of(known), timeout_s=EMBED_TIMEOUT_S)

@@ -1,14 +1,15 @@
 """These use cases report agents, flows, reliability and drift; field names are the contract's."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Protocol
 
 from pydantic import Field
 
 from chassis.page_tokens import id_in, invalid_token, page, parts_of, token_of
+from chassis.shared_results import SharedResults, in_thread
 from configuration.dimensions import Dimension
 from inference import ModelClients
 from kernel.confidence.rules import Baseline, ConfidenceSource
@@ -275,6 +276,9 @@ class Monitoring:
         dimensions: The configured dimensions.
         model_clients: Model clients of the agents.
         maps: Recalibrations in force, by agent.
+        trusts: Trust in agents, shared by those who ask for it.
+        flows: Flows, shared in the same way.
+        reliabilities: Reliabilities, shared in the same way.
     """
 
     records: MonitoringStore
@@ -282,6 +286,9 @@ class Monitoring:
     dimensions: Callable[[], Sequence[Dimension]]
     model_clients: ModelClients
     maps: Callable[[], Mapping[str, RecalibrationMap]]
+    trusts: SharedResults[tuple[str, str], SelfAssessmentTrust] = field(default_factory=SharedResults)
+    flows: SharedResults[GetFlowsRequest, GetFlowsResponse] = field(default_factory=SharedResults)
+    reliabilities: SharedResults[GetReliabilityRequest, GetReliabilityResponse] = field(default_factory=SharedResults)
 
     async def list_agents(self, request: ListAgentsRequest) -> ListAgentsResponse:
         """Return a page of the configured agents, each with the trust in its self-assessments.
@@ -296,16 +303,19 @@ class Monitoring:
         maps = self.maps()
         statuses = []
         for agent in shown:
-            ratings = await self.records.newest_ratings(agent.id, MAX_TRUST_RATINGS)
             current = maps.get(agent.id)
             version = current.version if current and current.points else ""
-            raw, labels = [each.raw for each in ratings], [float(each.correct) for each in ratings]
-            trust = await asyncio.to_thread(self_assessment_trust, raw, labels, version)
+            trust = await self.trusts.get((agent.id, version), partial(self._trust, agent.id, version))
             model = self.model_clients.of(agent).model
             configuration = Agent(id=agent.id, model=model, capacity=agent.capacity, tags=agent.tags)
             statuses.append(AgentStatus(configuration=configuration, trust=trust))
         more = first + len(shown) < len(agents)
         return ListAgentsResponse(agents=statuses, next_page_token=token_of(shown[-1].id) if more else "")
+
+    async def _trust(self, agent: str, version: str) -> SelfAssessmentTrust:
+        ratings = await self.records.newest_ratings(agent, MAX_TRUST_RATINGS)
+        raw, labels = [each.raw for each in ratings], [float(each.correct) for each in ratings]
+        return await in_thread(self_assessment_trust, raw, labels, version)
 
     async def get_flows(self, request: GetFlowsRequest) -> GetFlowsResponse:
         """Return how often each agent delegates to each other, and the share of right answers.
@@ -313,10 +323,14 @@ class Monitoring:
         Raises:
             UnknownDimension: For one that is not configured.
             InvalidPageToken: For a token that this service did not issue.
+            Overloaded: When as many figures are computed for the caller as may be.
             DatabaseUnavailable: When the database cannot be reached.
         """
         if request.dimension:
             check_dimension(request.dimension, [each.id for each in self.dimensions()])
+        return await self.flows.get(request, lambda: self._flows(request))
+
+    async def _flows(self, request: GetFlowsRequest) -> GetFlowsResponse:
         modes, delegations = await self.records.mode_counts(request), await self.records.delegations(request)
         all_tasks = sum(each.tasks for each in delegations)
         flows = [_flow(each, all_tasks) for each in delegations]
@@ -342,12 +356,14 @@ class Monitoring:
 
         Raises:
             InvalidPageToken: For a token that this service did not issue.
+            Overloaded: When as many figures are computed for the caller as may be.
             DatabaseUnavailable: When the database cannot be reached.
         """
-        groups = grouped(await self.records.labelled(request), agent=request.agent, dimension=request.dimension)
-        names, token = page(sorted(groups), lambda name: name, request.page_token, request.page_size, parts=3)
-        rows = await asyncio.to_thread(lambda: [_row(name, groups[name], request.bins) for name in names])
-        return GetReliabilityResponse(reliabilities=rows, next_page_token=token)
+
+        async def compute() -> GetReliabilityResponse:
+            return await in_thread(_reliabilities, request, await self.records.labelled(request))
+
+        return await self.reliabilities.get(request, compute)
 
     async def list_drift_events(self, request: ListDriftEventsRequest) -> ListDriftEventsResponse:
         """Return a page of detected changes of competence, newest first.
@@ -361,6 +377,13 @@ class Monitoring:
         shown = found[: request.page_size]
         token = shown[-1].event_id if len(found) > request.page_size else ""
         return ListDriftEventsResponse(events=shown, next_page_token=token)
+
+
+def _reliabilities(request: GetReliabilityRequest, labelled: Sequence[LabelledConfidence]) -> GetReliabilityResponse:
+    groups = grouped(labelled, agent=request.agent, dimension=request.dimension)
+    names, token = page(sorted(groups), lambda name: name, request.page_token, request.page_size, parts=3)
+    rows = [_row(name, groups[name], request.bins) for name in names]
+    return GetReliabilityResponse(reliabilities=rows, next_page_token=token)
 
 
 def grouped(

@@ -3,7 +3,6 @@
 Many numbers come as one value of bytes: a hundred thousand rows cost the event loop next to nothing.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -38,6 +37,7 @@ from chassis.database import Sessions, transaction, without_nul
 from chassis.json_text import dumps
 from chassis.page_tokens import parts_of
 from chassis.serving.stored import from_stored, readable
+from chassis.shared_results import in_thread
 from kernel.activation import Route
 from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
@@ -268,7 +268,9 @@ class PostgresCalibration:
             .limit(MOST_VOTE_LABELS)
             .subquery()
         )
-        one = func.jsonb_array_elements(newest.c.account["votes"]).table_valued("value", joins_implicitly=True)
+        votes = newest.c.account["votes"]
+        listed = case((func.jsonb_typeof(votes) == "array", votes), else_=literal_column("'[]'::jsonb", JSONB))
+        one = func.jsonb_array_elements(listed).table_valued("value", joins_implicitly=True)
         cast = type_coerce(one.c.value, JSONB)
         model, mode = func.coalesce(cast["source_model"].astext, ""), cast["mode"].astext
         agent = case((model != "", literal(MODEL_ALONE) + model), else_=cast["agent"].astext)
@@ -499,7 +501,7 @@ class PostgresActivations:
             in_bins = (await session.execute(_in_bins(request))).all()
             mean, quantiles = (await session.execute(_spread(request))).one()
             labelled = unpacked(await session.scalar(packed(_labelled(request))), 2)
-        discrimination = await asyncio.to_thread(auroc, labelled[:, 0], ~right(labelled[:, 1]))
+        discrimination = await in_thread(auroc, labelled[:, 0], ~right(labelled[:, 1]))
         runs, system_two = sum(row[1] for row in by_reason), sum(row[2] for row in by_reason)
         return ActivationsSeen(
             runs=runs,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Float, case, cast, func, select
+from sqlalchemy import case, func, select
 
 from chassis.database import Sessions, transaction
 from services.router.core.feedback import RIGHT_FROM
@@ -11,7 +11,7 @@ from services.router.service.answering.voting import ESCALATION
 from services.router.service.calibration.cascades import CascadeCount
 from services.router.service.calibration.values import GetCascadesRequest
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.runs import IS_SERVED, RunRow, began_within
+from services.router.store.runs import IS_SERVED, RunRow, began_within, number_in
 
 # Newest runs that are counted [count].
 MOST_RUNS = 100_000
@@ -39,8 +39,8 @@ class PostgresCascades:
                 escalation["model"].astext.label("model"),
                 func.coalesce(escalation["reason"].astext, "").label("reason"),
                 (escalation["answered"].astext == "true").label("answered"),
-                cast(usage["cost"].astext, Float).label("cost"),
-                cast(usage["stages"][ESCALATION]["cost"].astext, Float).label("own"),
+                number_in(usage["cost"]).label("cost"),
+                number_in(usage["stages"][ESCALATION]["cost"]).label("own"),
             )
             .where(
                 IS_SERVED,

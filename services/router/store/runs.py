@@ -14,6 +14,8 @@ from sqlalchemy import (
     Index,
     Select,
     String,
+    case,
+    cast,
     delete,
     func,
     literal,
@@ -256,6 +258,11 @@ def began_within(since: datetime | None, until: datetime | None) -> list[ColumnE
     """Return the conditions for runs that began from `since` on and before `until`, as far as they are given."""
     from_then_on = [RunRow.created_at >= utc(since)] if since else []
     return [*from_then_on, *([RunRow.created_at < utc(until)] if until else [])]
+
+
+def number_in(item: Any) -> ColumnElement[float | None]:  # noqa: ANN401 - a part of a document
+    """Return the number at a place of a document; NULL where another version stored something else, or nothing."""
+    return case((func.jsonb_typeof(item) == "number", cast(item, Float)))
 
 
 # The value of each column from a run's document `d`. A run that ended in an error answers no request, and leaves the

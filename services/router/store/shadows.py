@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Float, ScalarSelect, cast, select
+from sqlalchemy import ScalarSelect, select
 from sqlalchemy.orm import aliased
 
 from chassis.database import Sessions, transaction
 from services.router.core.feedback import is_right
 from services.router.service.shadow.values import GetShadowRequest, ShadowPair
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.runs import IS_SHADOW, RunRow, began_within
+from services.router.store.runs import IS_SHADOW, RunRow, began_within, number_in
 
 # Newest shadow runs that are compared [count].
 MOST_RUNS = 10_000
@@ -36,8 +36,8 @@ class PostgresShadows:
                 RunRow.outcome,
                 RunRow.error_reason,
                 RunRow.document["shadow"].label("shadow"),
-                cast(RunRow.document["usage"]["cost"].astext, Float).label("cost"),
-                cast(RunRow.document["duration_ms"].astext, Float).label("duration_ms"),
+                number_in(RunRow.document["usage"]["cost"]).label("cost"),
+                number_in(RunRow.document["duration_ms"]).label("duration_ms"),
             )
             .where(IS_SHADOW, *began_within(request.since, request.until))
             .order_by(RunRow.run_id.desc())
@@ -54,8 +54,8 @@ class PostgresShadows:
             newest.c.duration_ms,
             _score(newest.c.run_id),
             served.strategy,
-            cast(served.document["usage"]["cost"].astext, Float),
-            cast(served.document["duration_ms"].astext, Float),
+            number_in(served.document["usage"]["cost"]),
+            number_in(served.document["duration_ms"]),
             _score(newest.c.shadow_of),
         ).outerjoin(served, served.run_id == newest.c.shadow_of)
         async with transaction(self._sessions) as session:
@@ -71,6 +71,7 @@ def _score(run_id: Any) -> ScalarSelect[float]:  # noqa: ANN401 - a column
 def _pair(row: Any) -> ShadowPair:  # noqa: ANN401 - a row
     strategy, outcome, error_reason, shadow, cost, duration_ms, score, *of_served = row
     served_strategy, served_cost, served_duration_ms, served_score = of_served
+    shadow = shadow if isinstance(shadow, dict) else {}  # another version may store something else
     agrees = shadow.get("agrees")
     return ShadowPair(
         policy=str(shadow.get("policy", "")),

@@ -165,7 +165,9 @@ async def chosen(store: PostgresCalibration, **target: Any) -> RollbackCalibrati
 
 async def reliabilities(store: PostgresCalibration, **request: Any) -> GetCalibrationResponse:  # noqa: ANN401
     """A page of reliabilities that nobody else asks for."""
-    return await get_calibration(GetCalibrationRequest(**request), store=store, minimum=50, shared=SharedResults())
+    return await get_calibration(
+        GetCalibrationRequest(**request), store=store, minimum=50, pairs=SharedResults(), shared=SharedResults()
+    )
 
 
 async def test_maps_are_fitted_to_feedback_that_counts_on_answers_with_a_confidence(

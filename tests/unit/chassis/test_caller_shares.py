@@ -124,3 +124,54 @@ async def test_an_error_is_not_kept() -> None:
     with pytest.raises(ValueError, match="broken"):
         await results.get("key", fail)
     assert await results.get("key", compute) == 7
+
+
+async def ask(
+    results: SharedResults[str, str], caller: str, key: str, computed: list[str], until: asyncio.Event
+) -> str:
+    """Ask for a result as a caller; what is computed is noted."""
+    CALLER_KEY.set(caller)
+
+    async def compute() -> str:
+        computed.append(f"{caller} {key}")
+        await until.wait()
+        return key
+
+    return await results.get(key, compute)
+
+
+async def settled() -> None:
+    """Let every task run as far as it gets."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_caller_has_so_many_results_computed_at_a_time_and_others_have_theirs() -> None:
+    results: SharedResults[str, str] = SharedResults(CallerShares("figures", places=1, waiting=1))
+    computed, go_on = list[str](), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        first, second = [group.create_task(ask(results, "ann", key, computed, go_on)) for key in ("one", "two")]
+        await settled()
+        with pytest.raises(Overloaded):
+            await ask(results, "ann", "three", computed, go_on)
+        other = group.create_task(ask(results, "ben", "three", computed, go_on))
+        await settled()
+        assert computed == ["ann one", "ben three"]
+        go_on.set()
+
+    assert (first.result(), second.result(), other.result()) == ("one", "two", "three")
+
+
+async def test_those_who_wait_for_a_result_whose_caller_is_rejected_share_one_of_their_own() -> None:
+    results: SharedResults[str, str] = SharedResults(CallerShares("figures", places=1, waiting=0))
+    computed, go_on = list[str](), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask(results, "ann", "one", computed, go_on))
+        await settled()
+        rejected = [asyncio.create_task(ask(results, "ann", "two", computed, go_on)) for _ in range(2)]
+        joining = [group.create_task(ask(results, "ben", "two", computed, go_on)) for _ in range(3)]
+        await settled()
+        go_on.set()
+
+    assert all(isinstance(task.exception(), Overloaded) for task in rejected)
+    assert ([task.result() for task in joining], computed) == (["two"] * 3, ["ann one", "ben two"])

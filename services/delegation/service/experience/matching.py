@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from chassis.clock import seconds_for_caller
 from chassis.serving.auth import ApiKey
 from inference import Embedded, Embedder
 from kernel.agents import participants
@@ -41,7 +42,7 @@ class MatchContext:
         store: The questions that agents answered right.
         calibration: What a cosine is worth.
         covers: Whether the questions that agents answered right cover those of the deployment.
-        timeout_s: Time that a match may take [s, > 0].
+        timeout_s: Time that a match may take, and less where its caller waits for less [s, > 0].
         task_characters: Characters that a question may have [count].
     """
 
@@ -76,16 +77,17 @@ async def match_experience(
     question = checked_question(request.question, request.messages, context.task_characters)
     configured = {agent.id: agent for agent in context.agents()}
     names = list(dict.fromkeys(request.agents)) or list(participants((), configured))
+    within_s = seconds_for_caller(context.timeout_s)
     try:
-        async with asyncio.timeout(context.timeout_s):
-            query = await context.embedder.embed([compared_text(question)], timeout_s=context.timeout_s)
+        async with asyncio.timeout(within_s):
+            query = await context.embedder.embed([compared_text(question)], timeout_s=within_s)
             if query.encoder.name != context.calibration.encoder:
                 return _unknown(names, _uncalibrated(query.encoder.name, context.calibration.encoder))
             nearest = await context.store.nearest(query, names, key_name=key.name)
     except MetacogError as error:
         return _unknown(names, f"{error.reason}: {error.message}")
     except TimeoutError:
-        return _unknown(names, f"comparing the question took more than {context.timeout_s:.3g} s")
+        return _unknown(names, f"comparing the question took more than {within_s:.3g} s")
     found = [_of_agent(name, nearest.get(name, NearestQuestion()), query, context) for name in names]
     return MatchExperienceResponse(agents=found, encoder=query.encoder.name)
 

@@ -18,6 +18,7 @@ def upgrade() -> None:
         ["key_name", sa.text("(document->>'messages_digest')"), "config_version", "run_id"],
         schema=SCHEMA,
         postgresql_where="document->>'winner_digest' <> '' AND shadow_of = ''",
+        if_not_exists=True,  # on a large table it can be built before, CONCURRENTLY
     )
 
 

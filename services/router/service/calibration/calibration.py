@@ -1,6 +1,5 @@
 """These use cases report how reliable confidence is and the activations seen, and put another map in force."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,7 +7,7 @@ from typing import Protocol
 
 from chassis.page_tokens import token_of
 from chassis.serving.auth import ApiKey
-from chassis.shared_results import SharedResults
+from chassis.shared_results import SharedResults, in_thread
 from configuration.keys import check_may_teach
 from kernel.errors import MalformedRequest
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
@@ -81,10 +80,17 @@ class MapChoiceStore(Protocol):
 # The observations of a row and its figures.
 Figures = tuple[int, float | None, Reliability, Reliability]
 SharedFigures = SharedResults[tuple[str, str, datetime | None, datetime | None, int], Figures]
+SharedPairs = SharedResults[GetCalibrationRequest, Sequence[tuple[str, str]]]
+SharedActivations = SharedResults[GetActivationsRequest, ActivationsSeen]
 
 
 async def get_calibration(
-    request: GetCalibrationRequest, *, store: ReliabilityStore, minimum: int, shared: SharedFigures
+    request: GetCalibrationRequest,
+    *,
+    store: ReliabilityStore,
+    minimum: int,
+    pairs: SharedPairs,
+    shared: SharedFigures,
 ) -> GetCalibrationResponse:
     """Return how reliable confidence is, a row for each strategy and source with labelled answers or maps.
 
@@ -93,14 +99,15 @@ async def get_calibration(
 
     Raises:
         InvalidPageToken: For a token that this service did not give.
+        Overloaded: When as many figures are computed for the caller as may be.
         DatabaseUnavailable: When the database is away.
     """
-    pairs = await store.pairs(request)
-    shown = pairs[: request.page_size]
+    found = await pairs.get(request, lambda: store.pairs(request))
+    shown = found[: request.page_size]
     rows = [await _reliability_of(strategy, source, request, store, shared) for strategy, source in shown]
     return GetCalibrationResponse(
         reliabilities=rows,
-        next_page_token=token_of(*shown[-1]) if len(pairs) > len(shown) else "",
+        next_page_token=token_of(*shown[-1]) if len(found) > len(shown) else "",
         minimum_observations=minimum,
     )
 
@@ -109,7 +116,7 @@ async def _reliability_of(
     strategy: str, source: str, request: GetCalibrationRequest, store: ReliabilityStore, shared: SharedFigures
 ) -> StrategyReliability:
     async def compute() -> Figures:
-        return await asyncio.to_thread(_figures, await store.observed(strategy, source, request), request.bins)
+        return await in_thread(_figures, await store.observed(strategy, source, request), request.bins)
 
     figures = await shared.get((strategy, source, request.since, request.until, request.bins), compute)
     state = await store.state(strategy, source)
@@ -191,16 +198,19 @@ async def get_activations(
     *,
     config: RoutingConfig,
     seen: Callable[[GetActivationsRequest], Awaitable[ActivationsSeen]],
+    shared: SharedActivations,
 ) -> GetActivationsResponse:
     """Return the activations seen, and the share of runs that went to System 2.
 
     The AUROC is over the newest 100,000 System 1 answers with an activation and feedback that counts. Where the router
-    chose the system these lie below the threshold, so that the figure is of a part of the range only.
+    chose the system these lie below the threshold, so that the figure is of a part of the range only. Callers who ask
+    for the same share the work.
 
     Raises:
+        Overloaded: When as many figures are computed for the caller as may be.
         DatabaseUnavailable: When the database is away.
     """
-    found = await seen(request)
+    found = await shared.get(request, lambda: seen(request))
     return GetActivationsResponse(
         threshold=config.threshold,
         config_version=config.version,

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from chassis.shared_results import SharedResults
 from kernel.statistics.intervals import wilson
 from kernel.values import value
 from services.router.service.calibration.values import (
@@ -45,14 +46,22 @@ class CascadeCount:
 
 
 CascadeCounts = Callable[[GetCascadesRequest], Awaitable[Sequence[CascadeCount]]]
+SharedCascades = SharedResults[GetCascadesRequest, GetCascadesResponse]
 
 
-async def get_cascades(request: GetCascadesRequest, *, counts: CascadeCounts) -> GetCascadesResponse:
-    """Return the cascades of the newest runs, by stronger model.
+async def get_cascades(
+    request: GetCascadesRequest, *, counts: CascadeCounts, shared: SharedCascades
+) -> GetCascadesResponse:
+    """Return the cascades of the newest runs, by stronger model; callers who ask for the same share the work.
 
     Raises:
+        Overloaded: When as many figures are computed for the caller as may be.
         DatabaseUnavailable: When the database is away.
     """
+    return await shared.get(request, lambda: _cascades(request, counts))
+
+
+async def _cascades(request: GetCascadesRequest, counts: CascadeCounts) -> GetCascadesResponse:
     found = await counts(request)
     cascades = [cascade_of([one for one in found if one.model == model]) for model in {one.model for one in found}]
     return GetCascadesResponse(cascades=sorted(cascades, key=lambda one: (-one.runs, one.model)))

@@ -4,13 +4,13 @@ Source: SPEC 5.3. Labels count where the question was drawn at random, and only 
 operator's exams; of one configuration of votes.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from math import floor
 from typing import Protocol
 
-from chassis.shared_results import SharedResults
+from chassis.shared_results import SharedResults, in_thread
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 from kernel.votes.agreement import VoteAgreement
@@ -70,6 +70,9 @@ class StoredPromiseLabel:
     stronger: Mapping[str, bool] = field(default_factory=dict)
 
 
+SharedReports = SharedResults[tuple[str, GetPromisesRequest], GetPromisesResponse]
+
+
 class PromiseLabelStore(Protocol):
     """This store holds labels of votes; it may raise `DatabaseUnavailable`."""
 
@@ -100,7 +103,6 @@ class Promises:
         self._stronger = stronger
         self._labels: Sequence[StoredPromiseLabel] = ()
         self._held: dict[tuple[str, str, str, str, float], PromiseLevels] = {}
-        self._reports: SharedResults[tuple[str, GetPromisesRequest], GetPromisesResponse] = SharedResults()
 
     async def refresh(self) -> None:
         """Read the labels again.
@@ -135,13 +137,13 @@ class Promises:
             self._held[key] = found
         return found
 
-    async def report(self, request: GetPromisesRequest, *, owner: str) -> GetPromisesResponse:
+    async def report(self, request: GetPromisesRequest, *, owner: str, shared: SharedReports) -> GetPromisesResponse:
         """Return what can be promised to an owner; callers who ask for the same share the work.
 
         Raises:
             MalformedRequest: For an error that cannot be promised.
         """
-        return await self._reports.get((owner, request), lambda: asyncio.to_thread(self._report, request, owner))
+        return await shared.get((owner, request), partial(in_thread, self._report, request, owner))
 
     def _of(self, owner: str, version: str) -> Sequence[StoredPromiseLabel]:
         """Return the labels that count for an owner; an empty version: of every configuration."""

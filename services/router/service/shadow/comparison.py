@@ -1,11 +1,11 @@
 """This use case compares shadow runs with the served runs of the same requests."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from chassis.shared_results import SharedResults, in_thread
 from kernel.statistics.bootstrap import Column, Estimate, Statistic, bootstrap_interval
 from kernel.statistics.intervals import wilson
 from kernel.statistics.paired import Comparison, PairedCounts, labels_needed, paired_difference
@@ -32,17 +32,31 @@ SEED = 0
 ShadowPairs = Callable[[GetShadowRequest], Awaitable[Sequence[ShadowPair]]]
 
 
-async def get_shadow(request: GetShadowRequest, *, pairs: ShadowPairs) -> GetShadowResponse:
+SharedComparisons = SharedResults[GetShadowRequest, GetShadowResponse]
+
+
+async def get_shadow(request: GetShadowRequest, *, pairs: ShadowPairs, shared: SharedComparisons) -> GetShadowResponse:
     """Return the comparison of each shadow policy with what was served, over the newest shadow runs.
 
+    Callers who ask for the same share the work.
+
     Raises:
+        Overloaded: When as many figures are computed for the caller as may be.
         DatabaseUnavailable: When the database is away.
     """
-    found = await pairs(request)
-    policies = sorted({pair.policy for pair in found})
-    comparisons = [
-        await asyncio.to_thread(comparison_of, [pair for pair in found if pair.policy == policy]) for policy in policies
-    ]
+
+    async def compute() -> GetShadowResponse:
+        return await in_thread(comparisons_of, await pairs(request))
+
+    return await shared.get(request, compute)
+
+
+def comparisons_of(found: Sequence[ShadowPair]) -> GetShadowResponse:
+    """Return the comparison over the pairs of each shadow policy, those with most runs first."""
+    by_policy: dict[str, list[ShadowPair]] = {}
+    for pair in found:
+        by_policy.setdefault(pair.policy, []).append(pair)
+    comparisons = [comparison_of(own) for own in by_policy.values()]
     return GetShadowResponse(comparisons=sorted(comparisons, key=lambda one: (-one.runs, one.policy)))
 
 
