@@ -175,6 +175,7 @@ class StrategyResult:
         budget_exhausted: Whether a limit was reached.
         state: What the confidence is, where it is a probability already; None where a map may make it one.
         labels: Labels that this probability was fitted on [count].
+        unmapped_state: What the confidence is while no map is in force, where a map may make it a probability.
         escalation: The stronger model that a vote may be escalated to; None where there is none.
     """
 
@@ -189,6 +190,7 @@ class StrategyResult:
     budget_exhausted: bool = False
     state: ProbabilityState | None = None
     labels: int = 0
+    unmapped_state: ProbabilityState = ProbabilityState.UNCALIBRATED
     escalation: Escalation | None = None
 
 
@@ -633,7 +635,11 @@ class RunInProgress:
                 "confidence_labels": labels,
             }
         return served_confidence(
-            self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence
+            self._context.recalibrated,
+            self.strategy or "",
+            result.confidence_source,
+            result.confidence,
+            unmapped=result.unmapped_state,
         )
 
     def _shadow(self, text: str) -> Shadow | None:
