@@ -251,6 +251,25 @@ async def test_a_source_that_hangs_is_named_and_does_not_take_the_time_of_the_ot
     assert len(frozen.bodies) == 1  # it is not asked again
 
 
+async def test_a_vote_with_an_answer_does_not_wait_to_the_end_of_its_time_for_a_source_that_hangs() -> None:
+    with ScriptedLLM() as frozen, ScriptedLLM() as there:
+        frozen.fault(*[Stall()] * 9)
+        there.answer = Spoken(answers("4", "5", "6"))
+        models = {"frozen": frozen, "there": there}
+        async with arbiter_at(there, agents_on(models), others=models, programs=False) as running:
+            end = await RpcApi(running.grpc, ARBITER).ask(
+                "Vote",
+                question=QUESTION,
+                sources=[{"agent": "frozen"}, {"agent": "there"}],
+                most=4,
+                envelope={"timeout_ms": 12_000},
+            )
+
+    assert (end["outcome"], end["stop_reason"], end["budget_exhausted"]) == ("UNDECIDED", "NO_SOURCE", False)
+    assert (end["winner"], end["asked"], len(end["votes"])) == ("4", 4, 3)
+    assert end["left_out"] == ["frozen reasoned: no answer within its share of the time"]
+
+
 async def test_a_vote_that_comes_late_counts_and_its_source_is_not_left_out() -> None:
     with ScriptedLLM() as slow, ScriptedLLM() as there:
         asked = threading.Event()
