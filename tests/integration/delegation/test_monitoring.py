@@ -155,7 +155,10 @@ async def test_an_overconfident_agent_is_recalibrated_once_there_is_data(
     assert response["assessments"][0]["verbalized_state"] == "FITTED"
     assert 40 <= response["assessments"][0]["verbalized_labels"] <= 44
     assert raw["assessments"][0]["verbalized"] == 0.85
-    assert (raw["assessments"][0]["verbalized_state"], raw["assessments"][0]["verbalized_labels"]) == ("UNCALIBRATED", 0)
+    assert (raw["assessments"][0]["verbalized_state"], raw["assessments"][0]["verbalized_labels"]) == (
+        "UNCALIBRATED",
+        0,
+    )
     assert agents["agents"][0]["trust"]["recalibration_version"]
 
 
