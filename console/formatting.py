@@ -306,6 +306,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "source": source,
     "confidence": confidence,
     "confidence_state": confidence_state,
+    "marked": marked_confidence,
     "stopping_reason": stopping_reason,
     "stage_panel": stage_panel,
     "stage_text": stage_text,

@@ -66,13 +66,13 @@ def measures(found: Body) -> RenderableType:
     return Group(table(["measure", "", ""], rows), facts(flags))
 
 
-def _stated(
-    confidence: float | None, source: str | None, state: ProbabilityState = ProbabilityState.UNCALIBRATED
-) -> str:
-    """Describe a confidence that a service states itself: only that of a panel is a probability, by the prior."""
-    if confidence is None:
+def _stated(done: Body, source: str | None) -> str:
+    """Describe a confidence that a service states itself."""
+    if done["confidence"] is None:
         return UNKNOWN
-    return f"{marked_confidence(confidence, state)} from {(source or UNKNOWN).lower()}; {state_in_words(state, 0)}"
+    state = done.get("confidence_state") or ProbabilityState.UNCALIBRATED
+    shown = marked_confidence(done["confidence"], state)
+    return f"{shown} from {(source or UNKNOWN).lower()}; {state_in_words(state, 0)}"
 
 
 def _arbitrated(done: Body) -> RenderableType:
@@ -80,7 +80,7 @@ def _arbitrated(done: Body) -> RenderableType:
     return facts(
         {
             "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no sample holds a valid answer",
-            "confidence": _stated(done["confidence"], done["answer_source"]),
+            "confidence": _stated(done, done["answer_source"]),
             "mode": f"{done['mode'].lower()}, {done['variant'].lower()}; {saved}",
             "stopped": (done["stopping_reason"] or "").lower().replace("_", " "),
             **resources(done),
@@ -141,20 +141,29 @@ def promised(found: Body | None) -> str:
 
 
 def assessments(found: list[Body]) -> RenderableType:
-    """Draw the self-assessments: verbalized, profile and combined confidence, and their threshold."""
+    """Draw the self-assessments: verbalized, profile and combined confidence, and their threshold.
+
+    `~` marks what is not a probability.
+    """
     rows = [
         [
             each["agent"],
-            number(each["verbalized"], 2, f"{UNKNOWN} ({each['unknown_reason']})"),
+            _verbalized(each),
             f"{each['profile']:.2f} of {each['observations']}",
             number(each["disagreement"], 2, UNKNOWN),
-            f"{each['confidence']:.3f}",
+            f"~{each['confidence']:.3f}",
             f"{each['threshold']:.3f}",
             _enough(each),
         ]
         for each in found
     ]
     return table(["agent", "verbalized", "profile", "disagreement", "confidence", "threshold", ""], rows)
+
+
+def _verbalized(each: Body) -> str:
+    if each["verbalized"] is None:
+        return f"{UNKNOWN} ({each['unknown_reason']})"
+    return marked_confidence(each["verbalized"], each.get("verbalized_state"))
 
 
 def _enough(each: Body) -> str:
@@ -206,7 +215,6 @@ def panel_ending(done: Body) -> str:
 
 
 def _task_ending(done: Body) -> RenderableType:
-    state = ProbabilityState.PRIOR if done.get("panel_stop") else ProbabilityState.UNCALIBRATED
     return facts(
         {
             "task": done["task_id"],
@@ -214,7 +222,7 @@ def _task_ending(done: Body) -> RenderableType:
             "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
             "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no agent gave a valid answer",
             "panel": panel_ending(done),
-            "confidence": _stated(done["confidence"], done["confidence_source"], state),
+            "confidence": _stated(done, done["confidence_source"]),
             "label": label(done["label"]) if done["label"] else "",
             "learned": "; ".join(map(_learned, done["profile_updates"])),
             **resources(done),

@@ -38,7 +38,7 @@ from evals.harness.command_line import command_line, non_default
 def compare(  # noqa: PLR0913 - each is an option of the command
     ctx: typer.Context,
     strategy: Annotated[
-        str, typer.Option(help="Strategy to compare, e.g. dialectic, arbiter, delegation.")
+        str, typer.Option(help="Strategy to compare, e.g. vote, cascade, dialectic, arbiter, delegation.")
     ] = "dialectic",
     data: Data = None,
     hub: Hub = "",

@@ -13,6 +13,7 @@ from kernel.arbitration.modes import AnswerSource
 from kernel.arbitration.tallies import Tally
 from kernel.thresholds import exceeds
 from kernel.values import value
+from kernel.votes.states import ProbabilityState
 
 # Samples of a vote that are drawn one by one [count].
 SINGLE_VOTES = 5
@@ -36,6 +37,11 @@ class ConsensusChoice:
     source: AnswerSource
     confidence: float
     tied: tuple[str, ...] = ()
+
+    @property
+    def confidence_state(self) -> ProbabilityState:
+        """Return what the confidence is: a share of samples is not a probability of being right."""
+        return ProbabilityState.UNCALIBRATED
 
 
 def ranked_answers(counts: Counts, solver: Counts) -> Sequence[str]:

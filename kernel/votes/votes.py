@@ -26,6 +26,8 @@ IMPORTANT = 0.7
 AGREE_WHERE_IMPORTANT = 3
 # Votes that one question may ask for at most [count]: a bound on requests, not an advice.
 MOST_VOTES = 64
+# Share of the time left after which a vote is overdue, and another source is asked beside it [0..1].
+OVERDUE_TIME_SHARE = 1 / 3
 # Length of a free text that can be compared; longer ones are equal by meaning alone [words; characters].
 MOST_WORDS, MOST_CHARACTERS = 12, 120
 # Key of the programs that pass the tests: they count as one answer.

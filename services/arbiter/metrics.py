@@ -16,6 +16,7 @@ ARBITRATIONS = Counter(
     ["mode", "source", "stopping"],
 )  # fmt: skip
 VOTES = Counter("metacog_votes_total", "Votes by how they ended and why they stopped.", ["outcome", "stop_reason"])
+VOTES_ASKED = Counter("metacog_votes_asked_total", "Single votes asked for, those that never came too.")
 VOTES_CAST = Counter("metacog_votes_cast_total", "Single votes by mode and whether they are valid.", ["mode", "valid"])
 VOTE_TOKENS = Counter("metacog_vote_tokens_total", "Tokens generated for votes, drafts left out.", ["mode"])
 AGREEMENT = Histogram(
@@ -41,6 +42,7 @@ def record_arbitration(finished: ArbitrationFinished) -> None:
 def record_vote(finished: VoteFinished) -> None:
     """Record a vote that has ended."""
     VOTES.labels(finished.outcome, finished.stop_reason).inc()
+    VOTES_ASKED.inc(finished.asked)
     for cast in finished.votes:
         VOTES_CAST.labels(cast.mode, str(cast.answer is not None).lower()).inc()
         if cast.mode is not VoteMode.DRAFT:

@@ -153,7 +153,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
             test_timeout_s=settings.test_timeout_ms / 1000,
             judge=settings.judge_agent,
         ),
-        recalibrations=recalibrator.points,
+        recalibrations=recalibrator.in_force,
         uninformative=recalibrator.uninformative,
         on_label=on_label,
         defaults=defaults,
@@ -163,7 +163,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         dimensions=finder,
         model_clients=parts.model_clients,
         profiles=profiles,
-        recalibrations=recalibrator.points,
+        recalibrations=recalibrator.in_force,
         uninformative=recalibrator.uninformative,
         defaults=defaults,
     )

@@ -24,6 +24,7 @@ from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
 from kernel.roles import FINAL_STAGE
 from kernel.votes.drafts import draft_type
+from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import VoteOutcome, VoteSource, default_agree, source_parts
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
@@ -470,6 +471,7 @@ def _common_result(source: str, data: Mapping[str, Any]) -> StrategyResult:
         outcome=Outcome(data["outcome"]),
         confidence=confidence,
         confidence_source="" if confidence is None else source,
+        unmapped_state=ProbabilityState(data.get("confidence_state") or ProbabilityState.UNCALIBRATED),
         deliberation=data,
         degraded_reasons=data.get("degraded_reasons") or (),
         budget_exhausted=bool(data.get("budget_exhausted")),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,8 +80,15 @@ def suite(model_file: Path) -> Iterator[Suite]:
         home.chmod(0o755)
         (home / "models").mkdir()
         (home / "models" / model_file.name).symlink_to(model_file)
-        running = Suite(home=home, ports=dict(zip(DEFAULT_PORTS, free_ports(len(DEFAULT_PORTS)), strict=True)))
-        started = running.command("up")
-        assert started.returncode == 0, started.stdout + started.stderr
-        yield running
-        running.command("down")
+        with suite_at(home) as running:
+            yield running
+
+
+@contextmanager
+def suite_at(home: Path, *options: str) -> Iterator[Suite]:
+    """A suite that `make up` starts at `home` with these options."""
+    running = Suite(home=home, ports=dict(zip(DEFAULT_PORTS, free_ports(len(DEFAULT_PORTS)), strict=True)))
+    started = running.command("up", *options)
+    assert started.returncode == 0, started.stdout + started.stderr
+    yield running
+    running.command("down")

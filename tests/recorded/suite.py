@@ -248,6 +248,9 @@ class Suite:
                 "METACOG_ROUTER_MODEL_ALIASES": '{"gpt-4o": "metacog"}',
                 # Votes are newer than the recording, whose System 2 is the papers'.
                 "METACOG_ROUTER_SYSTEM_TWO": "dialectic",
+                # The recording's defaults.
+                "METACOG_ROUTER_ASSESSOR": "draft",
+                "METACOG_ROUTER_STREAMED_ASSESSOR": "hybrid",
             }
         if service == "arbiter":
             own["METACOG_ARBITER_SOLVING_STOP"] = "NONE"  # the recording's default

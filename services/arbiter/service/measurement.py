@@ -199,6 +199,7 @@ def _result(question: SampledQuestion, judgement: Judgement, judged_question: Ju
         solver=judged_question.tally.solver,
         arbiter=judged_question.tally.arbiter,
         measures=measures,
+        confidence_state=judged_question.choice.confidence_state if judged_question.choice else None,
     )
 
 

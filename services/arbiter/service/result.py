@@ -39,6 +39,7 @@ async def answer_settled(outcome: ArbitrationOutcome) -> AnswerSettled:
         answer_type=outcome.run.state.form.answer_type,
         confidence=choice.confidence if choice else None,
         answer_source=choice.source if choice else None,
+        confidence_state=choice.confidence_state if choice else None,
     )
 
 
@@ -90,6 +91,7 @@ async def arbitration_finished(
         samples=state.samples() if plan.return_samples else (),
         run_id=plan.run_id,
         duration_ms=milliseconds_since(outcome.started_at),
+        confidence_state=choice.confidence_state if choice else None,
     )
 
 

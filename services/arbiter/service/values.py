@@ -13,6 +13,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.outcomes import Outcome
 from kernel.values import value
+from kernel.votes.states import ProbabilityState
 
 MOST_QUESTIONS = 10_000
 MOST_SOLVERS = 2**31 - 1
@@ -261,6 +262,7 @@ class AnswerSettled:
     answer_type: AnswerType
     confidence: float | None
     answer_source: AnswerSource | None
+    confidence_state: ProbabilityState | None = None
 
 
 @value
@@ -298,6 +300,7 @@ class ArbitrationFinished:
     samples: Sequence[Sample]
     run_id: str
     duration_ms: float
+    confidence_state: ProbabilityState | None = None
 
 
 @value
@@ -313,6 +316,7 @@ class MeasuredQuestion:
     solver: Mapping[str, int]
     arbiter: Mapping[str, int]
     measures: Measures
+    confidence_state: ProbabilityState | None = None
 
 
 @value
@@ -365,6 +369,7 @@ class MeasureResponse:
     batch: Sequence[MeasuredQuestion] = ()
     summary: MeasureSummary | None = None
     duration_ms: float = 0.0
+    confidence_state: ProbabilityState | None = None
 
 
 @value

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from chassis.worker import BackgroundWorker
 from kernel.learning.trust import ENOUGH, has_weight, self_assessment_trust
-from kernel.statistics.recalibration import MINIMUM_LABELS, Points, is_fit_due, recalibration
+from kernel.statistics.recalibration import MINIMUM_LABELS, is_fit_due, recalibration
 from services.delegation.service.monitoring import MAX_TRUST_RATINGS, RecalibrationMap, SelfRating
 
 # The newest labelled self-assessments, which a map is fitted on [count].
@@ -70,9 +70,9 @@ class Recalibrator:
         """Return the maps by agent, as last read."""
         return self._maps
 
-    def points(self) -> Mapping[str, Points]:
-        """Return the points of the maps that are in force, by agent."""
-        return {agent: each.points for agent, each in self._maps.items() if each.points}
+    def in_force(self) -> Mapping[str, RecalibrationMap]:
+        """Return the maps that are in force, by agent."""
+        return {agent: each for agent, each in self._maps.items() if each.points}
 
     def uninformative(self) -> frozenset[str]:
         """Return the agents whose self-assessments are labelled `UNINFORMATIVE`, by the labels read last."""

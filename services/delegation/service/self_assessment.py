@@ -18,10 +18,12 @@ from kernel.envelope import BudgetExhausted, StageUsage, limits
 from kernel.errors import MetacogError
 from kernel.learning.profiles import ProfileEstimate, profile_estimate
 from kernel.msv.ratings import SCALE, CountsPlaces, other_order, places_of, rating_schema, read_rating
-from kernel.statistics.recalibration import Points, calibrated
+from kernel.statistics.recalibration import calibrated
+from kernel.votes.states import ProbabilityState
 from services.delegation import prompts
 from services.delegation.metrics import ASSESSED
 from services.delegation.service.dimensions import DimensionFinder
+from services.delegation.service.monitoring import RecalibrationMap
 from services.delegation.service.task_context import (
     Agents,
     ProfileLookup,
@@ -40,7 +42,7 @@ ATTEMPTS = 2
 # Why a verbalized confidence is not used.
 UNINFORMATIVE = "uninformative"
 
-Recalibrations = Callable[[], Mapping[str, Points]]
+Recalibrations = Callable[[], Mapping[str, RecalibrationMap]]
 Uninformative = Callable[[], Collection[str]]
 
 
@@ -214,7 +216,8 @@ class SelfAssessor:
         self, agent: str, estimate: ProfileEstimate, raw: float | None, *, profile_alone: bool, **more: object
     ) -> AgentAssessed:
         is_used = raw is not None and agent not in self._weightless
-        verbalized = calibrated(self._maps.get(agent, ()), raw) if raw is not None and is_used else None
+        fitted = self._maps.get(agent)
+        verbalized = calibrated(fitted.points if fitted else (), raw) if raw is not None and is_used else None
         combined = assessed_agent(verbalized, estimate, self._task.rules, profile_alone=profile_alone)
         facts: dict[str, object] = {
             "agent": agent,
@@ -229,6 +232,8 @@ class SelfAssessor:
             "observations": estimate.observations,
             "eligible": combined.eligible,
             "ineligible_reason": combined.ineligible_reason,
+            "verbalized_state": None if verbalized is None else _state(fitted),
+            "verbalized_labels": fitted.observations if fitted and verbalized is not None else 0,
             **more,
         }
         return AgentAssessed(**facts)  # type: ignore[arg-type]
@@ -272,3 +277,7 @@ def read_ratings(text: str, order: Sequence[str] = QUESTIONS) -> dict[str, float
         return {name: number / SCALE for name, number in read_rating(document, order).items()}
     except ValueError as error:
         raise UnparsableOutput(f"the rating cannot be used: {error}", problem=str(error)) from error
+
+
+def _state(fitted: RecalibrationMap | None) -> ProbabilityState:
+    return ProbabilityState.FITTED if fitted else ProbabilityState.UNCALIBRATED

@@ -13,6 +13,7 @@ from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.thresholds import DECIMALS, exceeds
 from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import probability_model
+from kernel.votes.states import ProbabilityState
 from services.delegation.service.solver import TaskSolution
 from services.delegation.service.task_context import TaskContext
 from services.delegation.service.task_records import TaskConfidence, TaskRecord
@@ -62,6 +63,7 @@ class TaskOutcome:
 class _Confidence:
     level: float | None
     source: ConfidenceSource | None
+    state: ProbabilityState = ProbabilityState.UNCALIBRATED
 
 
 def finished_task(outcome: TaskOutcome) -> TaskFinished:
@@ -104,6 +106,7 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
         created_at=outcome.created_at,
         duration_ms=milliseconds_since(outcome.started),
         panel_stop=solution.panel_stop,
+        confidence_state=None if confidence.level is None else confidence.state,
     )
 
 
@@ -156,7 +159,7 @@ def _confidence(outcome: TaskOutcome) -> _Confidence:
     if outcome.solution.panel_stop is not None:
         evidence = panel_evidence(votes, [each.model for each in outcome.solution.answers if each.won])
         level = None if evidence is None else round(_PRIOR_MODEL.probability(evidence), DECIMALS)
-        return _Confidence(level, ConfidenceSource.VOTE)
+        return _Confidence(level, ConfidenceSource.VOTE, ProbabilityState.PRIOR)
     if decision.mode is TaskMode.COLLABORATED:
         return _Confidence(votes.share, ConfidenceSource.VOTE)
     assessment = next((each for each in outcome.assessments if each.agent == decision.executor), None)

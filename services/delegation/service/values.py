@@ -27,6 +27,7 @@ from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.learning.profiles import ProfileChange
 from kernel.outcomes import Outcome
 from kernel.values import value
+from kernel.votes.states import ProbabilityState
 from services.delegation.core.short_list import ShortListed
 
 MAX_AGENTS = 1000
@@ -160,6 +161,9 @@ class AgentAssessed:
     prompt_digest: str = ""
     usage: StageUsage = StageUsage()
     duration_ms: float = 0.0
+    verbalized_state: ProbabilityState | None = None
+    verbalized_labels: int = 0
+    confidence_state: ProbabilityState = ProbabilityState.UNCALIBRATED
 
 
 @value
@@ -283,6 +287,7 @@ class TaskFinished:
     created_at: datetime
     duration_ms: float
     panel_stop: PanelStop | None = None
+    confidence_state: ProbabilityState | None = None
 
 
 Event = (

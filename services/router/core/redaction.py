@@ -10,9 +10,10 @@ from typing import Any
 # Fields whose text is a name: of a task, a role, an agent, a choice, a digest, a time.
 _NAMES = """
     agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline change checker
-    confidence_source config_version created_at dimension dispatch executor exploration feedback_id first first_agent
-    hand_over_rule judged_at kind limiting_dimension mode model outcome panel_stop prompt prompt_digest reason
-    request_id role run_id second source_model stage stop_reason stopping_reason task_id variant weights_version
+    confidence_source confidence_state config_version created_at dimension dispatch executor exploration feedback_id
+    first first_agent hand_over_rule judged_at kind limiting_dimension mode model outcome panel_stop prompt
+    prompt_digest reason request_id role run_id second source_model stage stop_reason stopping_reason task_id
+    variant verbalized_state weights_version
 """
 NAMES = frozenset(_NAMES.split())
 # The same, in lists.
@@ -59,7 +60,7 @@ _NUMBERS = """
     redundancy sampling_divergence saved_generations semantic_share sequence short_list_size skip_routine solver
     solver_divergence solver_invalid solver_invalid_share stopping_error structured_disagreement succeeded
     symbolic_share threshold tie total_fitness truncated unknown_cost unknown_generations unknown_tokens untraced_share
-    valid verbalized verbalized_raw verbalized_weight weight won
+    valid verbalized verbalized_labels verbalized_raw verbalized_weight weight won
 """
 NUMBERS = frozenset(_NUMBERS.split())
 

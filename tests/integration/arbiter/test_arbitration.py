@@ -86,6 +86,7 @@ async def test_the_result_holds_both_distributions_with_their_measures(api: RpcA
     assert (end["solver"], end["solver_invalid"]) == ({"4": 5, "5": 4}, 1)
     assert (end["arbiter"], end["arbiter_invalid"]) == ({"4": 30, "5": 19}, 1)
     assert (end["answer"], end["answer_source"], end["confidence"]) == ("4", "ARBITER", pytest.approx(30 / 49))
+    assert end["confidence_state"] == "UNCALIBRATED"
     measures = end["measures"]
     assert measures["entropy_solver"] == pytest.approx(solver)
     assert measures["entropy_arbiter"] == pytest.approx(arbiter)
@@ -149,6 +150,7 @@ async def test_without_any_valid_sample_it_abstains(api: RpcApi, scripted: Scrip
     end = await arbitrated(api, mode="PAPER")
 
     assert (end["outcome"], end["answer"], end["confidence"], end["answer_source"]) == ("ABSTAINED", "", None, None)
+    assert end["confidence_state"] is None
     assert (end["solver_invalid"], end["arbiter_invalid"]) == (10, 50)
     assert (end["degraded"], end["degraded_reasons"]) == (True, [NO_VALID_ANSWER])
 

@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import REGISTRY
 
 from chassis import telemetry
 from configuration.agents import AgentConfig
@@ -249,6 +250,56 @@ async def test_a_source_that_hangs_is_named_and_does_not_take_the_time_of_the_ot
     assert end["degraded_reasons"] == [f"SOURCE_LEFT_OUT: {end['left_out'][0]}"]
     assert not end["budget_exhausted"]
     assert len(frozen.bodies) == 1  # it is not asked again
+
+
+async def test_what_was_asked_valid_agreed_and_spent_is_counted() -> None:
+    names = [
+        ("metacog_votes_total", {"outcome": "UNDECIDED", "stop_reason": "NO_SOURCE"}),
+        ("metacog_votes_asked_total", {}),
+        ("metacog_votes_cast_total", {"mode": "REASONED", "valid": "true"}),
+        ("metacog_votes_cast_total", {"mode": "REASONED", "valid": "false"}),
+        ("metacog_vote_tokens_total", {"mode": "REASONED"}),
+        ("metacog_vote_agreement_count", {}),
+        ("metacog_vote_agreement_sum", {}),
+    ]
+
+    def counted() -> list[float]:
+        return [REGISTRY.get_sample_value(name, labels) or 0.0 for name, labels in names]
+
+    before = counted()
+    with ScriptedLLM() as frozen, ScriptedLLM() as there:
+        frozen.fault(*[Stall()] * 9)
+        there.answer = Spoken(answers("4", None, "5"))
+        models = {"frozen": frozen, "there": there}
+        async with arbiter_at(there, agents_on(models), others=models, programs=False) as running:
+            sources = [{"agent": "frozen"}, {"agent": "there"}]
+            end = await RpcApi(running.grpc, ARBITER).ask(
+                "Vote", question=QUESTION, sources=sources, most=4, envelope={"timeout_ms": 12_000}
+            )
+
+    tokens = sum(vote["completion_tokens"] for vote in end["votes"])
+    gained = [after - was for after, was in zip(counted(), before, strict=True)]
+    assert gained == pytest.approx([1, 4, 2, 1, tokens, 1, 0.5])
+    assert tokens > 0
+
+
+async def test_a_vote_with_an_answer_does_not_wait_to_the_end_of_its_time_for_a_source_that_hangs() -> None:
+    with ScriptedLLM() as frozen, ScriptedLLM() as there:
+        frozen.fault(*[Stall()] * 9)
+        there.answer = Spoken(answers("4", "5", "6"))
+        models = {"frozen": frozen, "there": there}
+        async with arbiter_at(there, agents_on(models), others=models, programs=False) as running:
+            end = await RpcApi(running.grpc, ARBITER).ask(
+                "Vote",
+                question=QUESTION,
+                sources=[{"agent": "frozen"}, {"agent": "there"}],
+                most=4,
+                envelope={"timeout_ms": 12_000},
+            )
+
+    assert (end["outcome"], end["stop_reason"], end["budget_exhausted"]) == ("UNDECIDED", "NO_SOURCE", False)
+    assert (end["winner"], end["asked"], len(end["votes"])) == ("4", 4, 3)
+    assert end["left_out"] == ["frozen reasoned: no answer within its share of the time"]
 
 
 async def test_a_vote_that_comes_late_counts_and_its_source_is_not_left_out() -> None:

@@ -142,7 +142,7 @@ async def test_an_overconfident_agent_is_recalibrated_once_there_is_data(
         name = scenario.names["alpha"]
 
         async def fitted() -> bool:
-            return name in scenario.service.recalibrator.points()
+            return name in scenario.service.recalibrator.in_force()
 
         await until(fitted)
         scenario.script({}, alpha=85)
@@ -152,7 +152,13 @@ async def test_an_overconfident_agent_is_recalibrated_once_there_is_data(
 
     assert response["assessments"][0]["verbalized_raw"] == 0.85
     assert response["assessments"][0]["verbalized"] < 0.4
+    assert response["assessments"][0]["verbalized_state"] == "FITTED"
+    assert 40 <= response["assessments"][0]["verbalized_labels"] <= 44
     assert raw["assessments"][0]["verbalized"] == 0.85
+    assert (raw["assessments"][0]["verbalized_state"], raw["assessments"][0]["verbalized_labels"]) == (
+        "UNCALIBRATED",
+        0,
+    )
     assert agents["agents"][0]["trust"]["recalibration_version"]
 
 

@@ -73,6 +73,7 @@ async def test_the_confidence_of_a_panel_is_what_its_agreement_shows(five: Scena
 
     shown = probability_model(SHIPPED_PRIOR).probability(VoteEvidence(agreeing=2, valid=2))
     assert (response["confidence"], response["confidence_source"]) == (pytest.approx(shown, abs=1e-9), "VOTE")
+    assert response["confidence_state"] == "PRIOR"
     assert response["confidence"] < 0.7
 
 
@@ -95,6 +96,7 @@ async def test_by_the_papers_rule_all_five_answer(five: Scenario, api: str) -> N
     assert sorted(five.calls("solve")) == sorted(RECORDS)
     assert len(response["assessments"]) == 5
     assert (response["confidence"], response["confidence_source"]) == (1.0, "VOTE")
+    assert response["confidence_state"] == "UNCALIBRATED"
 
 
 async def test_a_majority_vote_asks_all_five(five: Scenario, api: str) -> None:

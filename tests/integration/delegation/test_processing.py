@@ -59,6 +59,9 @@ async def test_a_confident_agent_executes_and_learns_at_once(scenario: Scenario,
 
     assert (response["mode"], response["executor"], response["answer"]) == ("EXECUTED", "alpha", "40")
     assert (response["confidence"], response["confidence_source"]) == (0.74, "COMBINED")
+    assert response["confidence_state"] == "UNCALIBRATED"
+    [assessed] = response["assessments"]
+    assert (assessed["verbalized_state"], assessed["confidence_state"]) == ("UNCALIBRATED", "UNCALIBRATED")
     assert response["label"]["correct"] is True
     [learned] = response["profile_updates"]
     assert (learned["competence_before"], learned["competence_after"], learned["sequence"]) == (0.5, 0.55, 1)

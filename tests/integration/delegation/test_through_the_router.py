@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from openai import AsyncOpenAI
 
 from tests.support.apis import RestApi, RpcApi
@@ -61,6 +62,26 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
     [solve] = [body for body in scripted.bodies if "response_format" not in body]
     assert solve["max_tokens"] == 20
     assert "seed" in solve
+
+
+@pytest.mark.parametrize(("rated", "mode", "state"), [(10, "COLLABORATED", "PRIOR"), (90, "EXECUTED", "UNCALIBRATED")])
+async def test_a_run_says_what_the_confidence_of_a_task_is(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path, rated: int, mode: str, state: str
+) -> None:
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents(
+        {agent.id: rated for agent in agents}, {agent.id: "Final Answer: 40" for agent in agents}
+    )
+    async with (
+        delegation_at(scripted, database_url, agents=agents) as delegation,
+        router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
+    ):
+        asked = {"question": "What is 4 * 10?", "strategy": "delegation", "answer_type": "NUMBER"}
+        run = (await RestApi(router.rest, ROUTER).ask("Answer", **asked))["run"]
+
+    task = run["deliberation"]
+    assert (task["mode"], task["confidence_state"]) == (mode, state)
+    assert (run["confidence"], run["confidence_state"], run["confidence_labels"]) == (task["confidence"], state, 0)
 
 
 async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(

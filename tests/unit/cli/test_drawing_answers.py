@@ -104,15 +104,23 @@ def test_the_confidence_of_the_papers_example_is_below_its_threshold(capsys: pyt
 
     assert out.splitlines()[1].split() == [
         "gamma",
-        "0.45",
+        "~0.45",
         "0.27",
         "of",
         "9",
         "0.18",
-        "0.378",
+        "~0.378",
         "0.500",
         "below",
     ]
+
+
+def test_only_a_recalibrated_rating_is_shown_without_the_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    recalibrated = {**ASSESSMENT, "verbalized_state": "FITTED", "verbalized_labels": 40}
+
+    out = drawn(capsys, assessments([recalibrated]))
+
+    assert out.splitlines()[1].split()[1] == "0.45"
 
 
 def test_an_agent_without_a_rating_is_unknown_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,6 +181,7 @@ def test_a_panel_is_printed_with_its_order_and_why_it_ended(capsys: pytest.Captu
         "dimensions": [],
         "confidence": 0.576,
         "confidence_source": "VOTE",
+        "confidence_state": "PRIOR",
         "label": None,
         "profile_updates": [],
     }

@@ -64,7 +64,7 @@ async def test_an_overconfident_agents_confidence_is_lowered() -> None:
 
     await recalibrator.refresh()
 
-    points = recalibrator.points()["alpha"]
+    points = recalibrator.in_force()["alpha"].points
     assert max(point.calibrated - point.confidence for point in points if point.confidence > 0.4) < 0
 
 
@@ -92,7 +92,7 @@ async def test_a_bug_in_one_round_does_not_end_the_recalibration() -> None:
     await recalibrator.check()
     await recalibrator.close()
 
-    assert (store.fitted_at, set(recalibrator.points())) == ([100], {"alpha"})
+    assert (store.fitted_at, set(recalibrator.in_force())) == ([100], {"alpha"})
 
 
 async def test_readiness_names_a_failing_recalibration() -> None:

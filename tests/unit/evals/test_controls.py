@@ -1,5 +1,6 @@
 """A strategy beside its controls: from records to the words of the report."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,12 +10,16 @@ import pytest
 from evals.controls.arms import SYSTEM_TWOS, arms, control_names
 from evals.controls.figures import LENGTH, ORACLE, RANDOM, ROUTER, Figures, figures
 from evals.controls.files import write_report
+from evals.delegation import arms as delegation
+from evals.dialectic import files as dialectic
 from evals.errors import RecordsUnusable
+from evals.harness.arms import Arm
 from evals.harness.rows import recorded_evaluation
+from evals.mc_mas import arms as mc_mas
 from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion
-from tests.support.evaluation_records import HEADING
+from tests.support.evaluation_records import HEADING, an_item
 from tests.support.evaluation_replies import RIGHT, WRONG, arbitration, chat, decision, items, reply, run_record, spent
 
 ITEMS = 80
@@ -239,7 +244,28 @@ def test_controls_are_everything_that_is_not_the_strategy_or_a_rival_of_its_kind
     assert control_names(names, "roles-optimal") == [
         "system1", "self-consistency", "majority", "roles-greedy", "roles-random", "agent:alpha",
     ]  # fmt: skip
-    assert "dialectic" in SYSTEM_TWOS
+    assert {"vote", "cascade", "dialectic"} <= set(SYSTEM_TWOS)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [arms("vote"), arms("dialectic"), dialectic.arms(), delegation.arms(), mc_mas.arms(mc_mas.Sampling())],
+    ids=["compare vote", "compare dialectic", "dialectic", "delegation", "mc-mas"],
+)
+def test_every_control_by_samples_draws_a_fixed_number(made: Sequence[Arm]) -> None:
+    named = {arm.name: arm for arm in made}
+    replies: dict[str, Record] = {name: {"usage": {"generations": 9}} for name in (*named, "dialectic")}
+    replies |= {"assess": {"assessments": [{"attempts": 1}] * 3}}
+    drawn = [
+        call.body
+        for name in ("self-consistency", "majority")
+        if name in named and (call := named[name].call(an_item(2), 7, replies)) is not None
+    ]
+
+    assert drawn
+    for body in drawn:
+        assert (body["mode"], body["adaptive"]) == ("PAPER", {"stop": "NONE"})
+    assert 1 <= drawn[0]["self_consistency_samples"] <= 10
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from metacog.common.v1 import answer_pb2 as _answer_pb2
+from metacog.common.v1 import confidence_pb2 as _confidence_pb2
 from metacog.common.v1 import envelope_pb2 as _envelope_pb2
 from metacog.common.v1 import turn_pb2 as _turn_pb2
 import builtins as _builtins
@@ -1168,6 +1169,7 @@ class AnswerSettled(_message.Message):
     ANSWER_TYPE_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     ANSWER_SOURCE_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     answer: _builtins.str
     """Final answer in canonical form; empty when there is none."""
     outcome: _answer_pb2.Outcome.ValueType
@@ -1182,6 +1184,8 @@ class AnswerSettled(_message.Message):
     """
     answer_source: Global___AnswerSource.ValueType
     """The distribution that gave the answer and its confidence."""
+    confidence_state: _confidence_pb2.ConfidenceState.ValueType
+    """What `confidence` is: a share of samples, and so `UNCALIBRATED`; left out (null on REST) without an answer."""
     def __init__(
         self,
         *,
@@ -1191,10 +1195,11 @@ class AnswerSettled(_message.Message):
         answer_type: _answer_pb2.AnswerType.ValueType = ...,
         confidence: _builtins.float | None = ...,
         answer_source: Global___AnswerSource.ValueType = ...,
+        confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "answer", b"answer", "answer_source", b"answer_source", "answer_text", b"answer_text", "answer_type", b"answer_type", "confidence", b"confidence", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "answer", b"answer", "answer_source", b"answer_source", "answer_text", b"answer_text", "answer_type", b"answer_type", "confidence", b"confidence", "confidence_state", b"confidence_state", "outcome", b"outcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1299,6 +1304,7 @@ class ArbitrationFinished(_message.Message):
     SAMPLES_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     answer: _builtins.str
     """Final answer in canonical form; empty when there is none."""
     outcome: _answer_pb2.Outcome.ValueType
@@ -1343,6 +1349,8 @@ class ArbitrationFinished(_message.Message):
     """Name of the run."""
     duration_ms: _builtins.float
     """Time from start to end [ms, >= 0]."""
+    confidence_state: _confidence_pb2.ConfidenceState.ValueType
+    """What `confidence` is: a share of samples, and so `UNCALIBRATED`; left out (null on REST) without an answer."""
     @_builtins.property
     def solver(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Valid solver samples by canonical answer [count]."""
@@ -1423,10 +1431,11 @@ class ArbitrationFinished(_message.Message):
         samples: _abc.Iterable[Global___Sample] | None = ...,
         run_id: _builtins.str = ...,
         duration_ms: _builtins.float = ...,
+        confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_stopping_error", b"_stopping_error", "confidence", b"confidence", "measures", b"measures", "stopping_error", b"stopping_error", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_stopping_error", b"_stopping_error", "answer", b"answer", "answer_source", b"answer_source", "answer_text", b"answer_text", "answer_type", b"answer_type", "arbiter", b"arbiter", "arbiter_agent", b"arbiter_agent", "arbiter_invalid", b"arbiter_invalid", "arbiter_model", b"arbiter_model", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "critiques", b"critiques", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "measures", b"measures", "mode", b"mode", "outcome", b"outcome", "planned_generations", b"planned_generations", "prompt_digests", b"prompt_digests", "run_id", b"run_id", "samples", b"samples", "saved_generations", b"saved_generations", "shortened_inputs", b"shortened_inputs", "solver", b"solver", "solver_invalid", b"solver_invalid", "solver_results", b"solver_results", "stopping_error", b"stopping_error", "stopping_reason", b"stopping_reason", "tied_answers", b"tied_answers", "usage", b"usage", "variant", b"variant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_stopping_error", b"_stopping_error", "answer", b"answer", "answer_source", b"answer_source", "answer_text", b"answer_text", "answer_type", b"answer_type", "arbiter", b"arbiter", "arbiter_agent", b"arbiter_agent", "arbiter_invalid", b"arbiter_invalid", "arbiter_model", b"arbiter_model", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_state", b"confidence_state", "critiques", b"critiques", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "measures", b"measures", "mode", b"mode", "outcome", b"outcome", "planned_generations", b"planned_generations", "prompt_digests", b"prompt_digests", "run_id", b"run_id", "samples", b"samples", "saved_generations", b"saved_generations", "shortened_inputs", b"shortened_inputs", "solver", b"solver", "solver_invalid", b"solver_invalid", "solver_results", b"solver_results", "stopping_error", b"stopping_error", "stopping_reason", b"stopping_reason", "tied_answers", b"tied_answers", "usage", b"usage", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1725,6 +1734,7 @@ class MeasuredQuestion(_message.Message):
     SOLVER_FIELD_NUMBER: _builtins.int
     ARBITER_FIELD_NUMBER: _builtins.int
     MEASURES_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Name that the caller gave it."""
     answer: _builtins.str
@@ -1737,6 +1747,8 @@ class MeasuredQuestion(_message.Message):
     """Share of the answer in that distribution [0..1]; left out (null on REST) without an answer."""
     answer_type: _answer_pb2.AnswerType.ValueType
     """Form of the answer, as given or inferred."""
+    confidence_state: _confidence_pb2.ConfidenceState.ValueType
+    """What `confidence` is: a share of samples, and so `UNCALIBRATED`; left out (null on REST) without an answer."""
     @_builtins.property
     def solver(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Valid solver samples by canonical answer [count]."""
@@ -1761,10 +1773,11 @@ class MeasuredQuestion(_message.Message):
         solver: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         arbiter: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         measures: Global___Measures | None = ...,
+        confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "measures", b"measures"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "answer", b"answer", "answer_source", b"answer_source", "answer_type", b"answer_type", "arbiter", b"arbiter", "confidence", b"confidence", "id", b"id", "measures", b"measures", "outcome", b"outcome", "solver", b"solver"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "answer", b"answer", "answer_source", b"answer_source", "answer_type", b"answer_type", "arbiter", b"arbiter", "confidence", b"confidence", "confidence_state", b"confidence_state", "id", b"id", "measures", b"measures", "outcome", b"outcome", "solver", b"solver"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -2003,6 +2016,7 @@ class MeasureResponse(_message.Message):
     BATCH_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     answer: _builtins.str
     """Final answer in canonical form; empty when there is none."""
     outcome: _answer_pb2.Outcome.ValueType
@@ -2049,6 +2063,8 @@ class MeasureResponse(_message.Message):
     """Whether the solvers differ clearly more between each other than within themselves."""
     duration_ms: _builtins.float
     """Time it took [ms, >= 0]."""
+    confidence_state: _confidence_pb2.ConfidenceState.ValueType
+    """What `confidence` is: a share of samples, and so `UNCALIBRATED`; left out (null on REST) without an answer."""
     @_builtins.property
     def solver(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Valid solver samples by canonical answer [count]."""
@@ -2110,10 +2126,11 @@ class MeasureResponse(_message.Message):
         batch: _abc.Iterable[Global___MeasuredQuestion] | None = ...,
         summary: Global___MeasureSummary | None = ...,
         duration_ms: _builtins.float = ...,
+        confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_arbiter_invalid_share", b"_arbiter_invalid_share", "_compression", b"_compression", "_confidence", b"_confidence", "_correct", b"_correct", "_entropy_arbiter", b"_entropy_arbiter", "_entropy_reduction", b"_entropy_reduction", "_entropy_solver", b"_entropy_solver", "_novelty", b"_novelty", "_novelty_threshold", b"_novelty_threshold", "_overconfident_error", b"_overconfident_error", "_redundancy", b"_redundancy", "_sampling_divergence", b"_sampling_divergence", "_semantic_share", b"_semantic_share", "_solver_divergence", b"_solver_divergence", "_solver_invalid_share", b"_solver_invalid_share", "_structured_disagreement", b"_structured_disagreement", "_symbolic_share", b"_symbolic_share", "_untraced_share", b"_untraced_share", "arbiter_invalid_share", b"arbiter_invalid_share", "compression", b"compression", "confidence", b"confidence", "correct", b"correct", "entropy_arbiter", b"entropy_arbiter", "entropy_reduction", b"entropy_reduction", "entropy_solver", b"entropy_solver", "novelty", b"novelty", "novelty_threshold", b"novelty_threshold", "overconfident_error", b"overconfident_error", "redundancy", b"redundancy", "sampling_divergence", b"sampling_divergence", "semantic_share", b"semantic_share", "solver_divergence", b"solver_divergence", "solver_invalid_share", b"solver_invalid_share", "structured_disagreement", b"structured_disagreement", "summary", b"summary", "symbolic_share", b"symbolic_share", "untraced_share", b"untraced_share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_arbiter_invalid_share", b"_arbiter_invalid_share", "_compression", b"_compression", "_confidence", b"_confidence", "_correct", b"_correct", "_entropy_arbiter", b"_entropy_arbiter", "_entropy_reduction", b"_entropy_reduction", "_entropy_solver", b"_entropy_solver", "_novelty", b"_novelty", "_novelty_threshold", b"_novelty_threshold", "_overconfident_error", b"_overconfident_error", "_redundancy", b"_redundancy", "_sampling_divergence", b"_sampling_divergence", "_semantic_share", b"_semantic_share", "_solver_divergence", b"_solver_divergence", "_solver_invalid_share", b"_solver_invalid_share", "_structured_disagreement", b"_structured_disagreement", "_symbolic_share", b"_symbolic_share", "_untraced_share", b"_untraced_share", "answer", b"answer", "answer_source", b"answer_source", "answer_type", b"answer_type", "arbiter", b"arbiter", "arbiter_invalid_share", b"arbiter_invalid_share", "batch", b"batch", "compression", b"compression", "confidence", b"confidence", "correct", b"correct", "duration_ms", b"duration_ms", "entropy_arbiter", b"entropy_arbiter", "entropy_reduction", b"entropy_reduction", "entropy_solver", b"entropy_solver", "failure_regimes", b"failure_regimes", "novelty", b"novelty", "novelty_threshold", b"novelty_threshold", "outcome", b"outcome", "overconfident_error", b"overconfident_error", "redundancy", b"redundancy", "sampling_divergence", b"sampling_divergence", "semantic_share", b"semantic_share", "solver", b"solver", "solver_divergence", b"solver_divergence", "solver_invalid_share", b"solver_invalid_share", "solvers", b"solvers", "structured_disagreement", b"structured_disagreement", "summary", b"summary", "symbolic_share", b"symbolic_share", "undefined_reasons", b"undefined_reasons", "untraced_share", b"untraced_share"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_arbiter_invalid_share", b"_arbiter_invalid_share", "_compression", b"_compression", "_confidence", b"_confidence", "_correct", b"_correct", "_entropy_arbiter", b"_entropy_arbiter", "_entropy_reduction", b"_entropy_reduction", "_entropy_solver", b"_entropy_solver", "_novelty", b"_novelty", "_novelty_threshold", b"_novelty_threshold", "_overconfident_error", b"_overconfident_error", "_redundancy", b"_redundancy", "_sampling_divergence", b"_sampling_divergence", "_semantic_share", b"_semantic_share", "_solver_divergence", b"_solver_divergence", "_solver_invalid_share", b"_solver_invalid_share", "_structured_disagreement", b"_structured_disagreement", "_symbolic_share", b"_symbolic_share", "_untraced_share", b"_untraced_share", "answer", b"answer", "answer_source", b"answer_source", "answer_type", b"answer_type", "arbiter", b"arbiter", "arbiter_invalid_share", b"arbiter_invalid_share", "batch", b"batch", "compression", b"compression", "confidence", b"confidence", "confidence_state", b"confidence_state", "correct", b"correct", "duration_ms", b"duration_ms", "entropy_arbiter", b"entropy_arbiter", "entropy_reduction", b"entropy_reduction", "entropy_solver", b"entropy_solver", "failure_regimes", b"failure_regimes", "novelty", b"novelty", "novelty_threshold", b"novelty_threshold", "outcome", b"outcome", "overconfident_error", b"overconfident_error", "redundancy", b"redundancy", "sampling_divergence", b"sampling_divergence", "semantic_share", b"semantic_share", "solver", b"solver", "solver_divergence", b"solver_divergence", "solver_invalid_share", b"solver_invalid_share", "solvers", b"solvers", "structured_disagreement", b"structured_disagreement", "summary", b"summary", "symbolic_share", b"symbolic_share", "undefined_reasons", b"undefined_reasons", "untraced_share", b"untraced_share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__arbiter_invalid_share: _TypeAlias = _typing.Literal["arbiter_invalid_share"]  # noqa: Y015
     _WhichOneofArgType__arbiter_invalid_share: _TypeAlias = _typing.Literal["_arbiter_invalid_share", b"_arbiter_invalid_share"]  # noqa: Y015

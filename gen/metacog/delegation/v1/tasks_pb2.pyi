@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from metacog.common.v1 import answer_pb2 as _answer_pb2
+from metacog.common.v1 import confidence_pb2 as _confidence_pb2
 from metacog.common.v1 import envelope_pb2 as _envelope_pb2
 from metacog.common.v1 import turn_pb2 as _turn_pb2
 from metacog.delegation.v1 import profiles_pb2 as _profiles_pb2
@@ -736,6 +737,9 @@ class Assessment(_message.Message):
     PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    VERBALIZED_STATE_FIELD_NUMBER: _builtins.int
+    VERBALIZED_LABELS_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Identifier of the agent."""
     model: _builtins.str
@@ -773,6 +777,16 @@ class Assessment(_message.Message):
     """Digest of the prompt template [sha256, hexadecimal]; empty when it was not asked."""
     duration_ms: _builtins.float
     """Time from start to end [ms, >= 0]."""
+    verbalized_state: _confidence_pb2.ConfidenceState.ValueType
+    """What `verbalized` is: the agent's own words, `UNCALIBRATED`, or `FITTED` where a recalibration of this agent is in
+    force; left out (null on REST) when `verbalized` is unknown.
+    """
+    verbalized_labels: _builtins.int
+    """Labels that this recalibration was fitted on [count]."""
+    confidence_state: _confidence_pb2.ConfidenceState.ValueType
+    """What `confidence` is: always `UNCALIBRATED`, for a mean of a rating and a record is not a probability, and a record
+    of few labels is none.
+    """
     @_builtins.property
     def ratings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Its answer to each of the three questions by name: `expertise`, `approach`, `knowledge` [0..1]."""
@@ -802,10 +816,13 @@ class Assessment(_message.Message):
         prompt_digest: _builtins.str = ...,
         usage: _envelope_pb2.StageUsage | None = ...,
         duration_ms: _builtins.float = ...,
+        verbalized_state: _confidence_pb2.ConfidenceState.ValueType = ...,
+        verbalized_labels: _builtins.int = ...,
+        confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_disagreement", b"_disagreement", "_verbalized", b"_verbalized", "_verbalized_raw", b"_verbalized_raw", "disagreement", b"disagreement", "usage", b"usage", "verbalized", b"verbalized", "verbalized_raw", b"verbalized_raw"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_disagreement", b"_disagreement", "_verbalized", b"_verbalized", "_verbalized_raw", b"_verbalized_raw", "agent", b"agent", "attempts", b"attempts", "confidence", b"confidence", "disagreement", b"disagreement", "duration_ms", b"duration_ms", "eligible", b"eligible", "ineligible_reason", b"ineligible_reason", "limiting_dimension", b"limiting_dimension", "model", b"model", "observations", b"observations", "profile", b"profile", "prompt_digest", b"prompt_digest", "ratings", b"ratings", "threshold", b"threshold", "unknown_reason", b"unknown_reason", "usage", b"usage", "verbalized", b"verbalized", "verbalized_raw", b"verbalized_raw"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_disagreement", b"_disagreement", "_verbalized", b"_verbalized", "_verbalized_raw", b"_verbalized_raw", "agent", b"agent", "attempts", b"attempts", "confidence", b"confidence", "confidence_state", b"confidence_state", "disagreement", b"disagreement", "duration_ms", b"duration_ms", "eligible", b"eligible", "ineligible_reason", b"ineligible_reason", "limiting_dimension", b"limiting_dimension", "model", b"model", "observations", b"observations", "profile", b"profile", "prompt_digest", b"prompt_digest", "ratings", b"ratings", "threshold", b"threshold", "unknown_reason", b"unknown_reason", "usage", b"usage", "verbalized", b"verbalized", "verbalized_labels", b"verbalized_labels", "verbalized_raw", b"verbalized_raw", "verbalized_state", b"verbalized_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__disagreement: _TypeAlias = _typing.Literal["disagreement"]  # noqa: Y015
     _WhichOneofArgType__disagreement: _TypeAlias = _typing.Literal["_disagreement", b"_disagreement"]  # noqa: Y015
@@ -1166,6 +1183,7 @@ class TaskFinished(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     PANEL_STOP_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Its name, by which feedback finds it."""
     answer: _builtins.str
@@ -1202,6 +1220,10 @@ class TaskFinished(_message.Message):
     """Time from start to end [ms, >= 0]."""
     panel_stop: Global___PanelStop.ValueType
     """Why no further agent of the panel was asked; left out (null on REST) without a panel."""
+    confidence_state: _confidence_pb2.ConfidenceState.ValueType
+    """What `confidence` is: of a panel `PRIOR`, else `UNCALIBRATED`; left out (null on REST) when there is none. The router
+    makes it `FITTED` where its labels gave a map.
+    """
     @_builtins.property
     def assessments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Assessment]:
         """Everybody who was assessed, in order."""
@@ -1289,10 +1311,11 @@ class TaskFinished(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         duration_ms: _builtins.float = ...,
         panel_stop: Global___PanelStop.ValueType = ...,
+        confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "created_at", b"created_at", "decision", b"decision", "label", b"label", "parameters", b"parameters", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "ablations", b"ablations", "answer", b"answer", "answer_text", b"answer_text", "answer_type", b"answer_type", "assessments", b"assessments", "baseline", b"baseline", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "decision", b"decision", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "dimensions", b"dimensions", "duration_ms", b"duration_ms", "executor", b"executor", "label", b"label", "mode", b"mode", "outcome", b"outcome", "panel_stop", b"panel_stop", "parameters", b"parameters", "profile_updates", b"profile_updates", "prompt_digests", b"prompt_digests", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id", "usage", b"usage", "vote_weights", b"vote_weights", "votes", b"votes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "ablations", b"ablations", "answer", b"answer", "answer_text", b"answer_text", "answer_type", b"answer_type", "assessments", b"assessments", "baseline", b"baseline", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "decision", b"decision", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "dimensions", b"dimensions", "duration_ms", b"duration_ms", "executor", b"executor", "label", b"label", "mode", b"mode", "outcome", b"outcome", "panel_stop", b"panel_stop", "parameters", b"parameters", "profile_updates", b"profile_updates", "prompt_digests", b"prompt_digests", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id", "usage", b"usage", "vote_weights", b"vote_weights", "votes", b"votes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

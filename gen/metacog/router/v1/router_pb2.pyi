@@ -13,6 +13,7 @@ from metacog.arbiter.v1 import arbiter_pb2 as _arbiter_pb2
 from metacog.arbiter.v1 import vote_pb2 as _vote_pb2
 from metacog.assigner.v1 import assigner_pb2 as _assigner_pb2
 from metacog.common.v1 import answer_pb2 as _answer_pb2
+from metacog.common.v1 import confidence_pb2 as _confidence_pb2
 from metacog.common.v1 import envelope_pb2 as _envelope_pb2
 from metacog.common.v1 import msv_pb2 as _msv_pb2
 from metacog.common.v1 import stage_pb2 as _stage_pb2
@@ -177,34 +178,6 @@ ESCALATION_REASON_NOT_COMPARABLE: EscalationReason.ValueType  # 3
 ESCALATION_REASON_NOT_PROVED: EscalationReason.ValueType  # 4
 """Labels do not prove that answers with this agreement keep the promise."""
 Global___EscalationReason: _TypeAlias = EscalationReason  # noqa: Y015
-
-class _ConfidenceState:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ConfidenceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConfidenceState.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    CONFIDENCE_STATE_UNSPECIFIED: _ConfidenceState.ValueType  # 0
-    """There is no confidence."""
-    CONFIDENCE_STATE_UNCALIBRATED: _ConfidenceState.ValueType  # 1
-    """A model's own statement, or a share of samples: not a probability."""
-    CONFIDENCE_STATE_PRIOR: _ConfidenceState.ValueType  # 2
-    """A probability that was fitted on recorded answers of other models."""
-    CONFIDENCE_STATE_FITTED: _ConfidenceState.ValueType  # 3
-    """A probability that was fitted on `confidence_labels` labels of this deployment."""
-
-class ConfidenceState(_ConfidenceState, metaclass=_ConfidenceStateEnumTypeWrapper):
-    """What a confidence is."""
-
-CONFIDENCE_STATE_UNSPECIFIED: ConfidenceState.ValueType  # 0
-"""There is no confidence."""
-CONFIDENCE_STATE_UNCALIBRATED: ConfidenceState.ValueType  # 1
-"""A model's own statement, or a share of samples: not a probability."""
-CONFIDENCE_STATE_PRIOR: ConfidenceState.ValueType  # 2
-"""A probability that was fitted on recorded answers of other models."""
-CONFIDENCE_STATE_FITTED: ConfidenceState.ValueType  # 3
-"""A probability that was fitted on `confidence_labels` labels of this deployment."""
-Global___ConfidenceState: _TypeAlias = ConfidenceState  # noqa: Y015
 
 class _Idempotency:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -1351,7 +1324,7 @@ class Run(_message.Message):
     """The confidence before recalibration [0..1]; left out (null on REST) when there is no source for it."""
     calibration_version: _builtins.str
     """Version of the recalibration map that made `confidence` of `confidence_raw`; empty: none, they are the same."""
-    confidence_state: Global___ConfidenceState.ValueType
+    confidence_state: _confidence_pb2.ConfidenceState.ValueType
     """What `confidence` is; left out (null on REST) when there is none."""
     confidence_labels: _builtins.int
     """Labels of this deployment that it was fitted on [count]."""
@@ -1473,7 +1446,7 @@ class Run(_message.Message):
         arbitration: _arbiter_pb2.ArbitrationFinished | None = ...,
         task: _tasks_pb2.TaskFinished | None = ...,
         vote: _vote_pb2.VoteFinished | None = ...,
-        confidence_state: Global___ConfidenceState.ValueType = ...,
+        confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
         confidence_labels: _builtins.int = ...,
         idempotency: Global___Idempotency.ValueType = ...,
         escalation: Global___Escalation | None = ...,

@@ -19,6 +19,7 @@ from kernel.votes.drafts import draft_type
 from kernel.votes.probability import vote_evidence
 from kernel.votes.votes import (
     DEFAULT_RULE,
+    OVERDUE_TIME_SHARE,
     SourceParts,
     Vote,
     VoteGroup,
@@ -53,8 +54,6 @@ from services.arbiter.service.voting.voters import Answered, Question, Voters, i
 
 # Sampling temperature of the votes (SPEC 5.1).
 TEMPERATURE = 0.7
-# Share of the time left after which a vote is overdue, and another source is asked beside it [0..1].
-OVERDUE_TIME_SHARE = 1 / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +218,8 @@ class VoteRun:
             done, _ = await asyncio.wait(
                 self._outstanding, timeout=self._patience_s(), return_when=asyncio.FIRST_COMPLETED
             )
+            if not done and self._all_are_overdue():
+                return VoteStop.NO_SOURCE
             if not done:
                 self._overdue |= {source.model: source for source in self._outstanding.values()}
             for task in [task for task in self._outstanding if task in done]:
@@ -231,11 +232,15 @@ class VoteRun:
     def _patience_s(self) -> float | None:
         """Return how long the votes under way are waited for before others are asked beside them [s].
 
-        One server that hangs must not take the time of all. None where every vote under way is overdue already.
+        One server that hangs must not take the time of all: where there is an answer, and every vote under way is
+        overdue already, they have another such share, and the vote ends without them. None where there is no answer.
         """
-        if all(source.model in self._overdue for source in self._outstanding.values()):
+        if self._all_are_overdue() and not self._groups:
             return None
         return self._voters.spend.seconds_left() * OVERDUE_TIME_SHARE
+
+    def _all_are_overdue(self) -> bool:
+        return all(source.model in self._overdue for source in self._outstanding.values())
 
     def _ask(self) -> None:
         expected = [source for source in self._outstanding.values() if source.model not in self._overdue]

@@ -193,6 +193,7 @@ class StrategyResult:
         budget_exhausted: Whether a limit was reached.
         state: What the confidence is, where it is a probability already; None where a map may make it one.
         labels: Labels that this probability was fitted on [count].
+        unmapped_state: What the confidence is while no map is in force, where a map may make it a probability.
         escalation: The stronger model that a vote may be escalated to; None where there is none.
         agreement: Agreement of the votes; None without a valid vote.
         promise: What became of a promise; None where there was none.
@@ -209,6 +210,7 @@ class StrategyResult:
     budget_exhausted: bool = False
     state: ProbabilityState | None = None
     labels: int = 0
+    unmapped_state: ProbabilityState = ProbabilityState.UNCALIBRATED
     escalation: Escalation | None = None
     agreement: RunAgreement | None = None
     promise: PromiseOutcome | None = None
@@ -689,7 +691,11 @@ class RunInProgress:
                 "confidence_labels": labels,
             }
         return served_confidence(
-            self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence
+            self._context.recalibrated,
+            self.strategy or "",
+            result.confidence_source,
+            result.confidence,
+            unmapped=result.unmapped_state,
         )
 
     def _shadow(self, text: str) -> Shadow | None:

@@ -6,10 +6,8 @@ from inference import DeadlineExceeded, Spend
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MetacogError
 from kernel.values import value
+from kernel.votes.votes import OVERDUE_TIME_SHARE
 from services.router.service.assessment.subject import DraftAnswer, Drafter
-
-# Share of the time left that a draft may take where others vote too [0..1].
-DRAFT_TIME_SHARE = 0.5
 
 
 @value
@@ -31,12 +29,12 @@ async def voting_draft(drafter: Drafter, spend: Spend, *, others_vote: bool) -> 
     Args:
         drafter: Writes it.
         spend: What may be spent.
-        others_vote: Whether other sources are named: a draft then takes at most its share of the time.
+        others_vote: Whether other sources are named: a draft then takes at most the share of the time of any vote.
 
     Raises:
         BudgetExhausted, DeadlineExceeded: When the envelope has no room for it.
     """
-    within_s = spend.seconds_left() * DRAFT_TIME_SHARE if others_vote else None
+    within_s = spend.seconds_left() * OVERDUE_TIME_SHARE if others_vote else None
     try:
         async with asyncio.timeout(within_s):
             return VotingDraft(draft=await drafter(spend))

@@ -57,9 +57,22 @@ def is_self_fitted(strategy: str, source: str) -> bool:
 
 
 def served_confidence(
-    recalibrated: Recalibration, strategy: str, source: str, confidence: float | None
+    recalibrated: Recalibration,
+    strategy: str,
+    source: str,
+    confidence: float | None,
+    *,
+    unmapped: ProbabilityState = ProbabilityState.UNCALIBRATED,
 ) -> Mapping[str, Any]:
-    """Return the fields of a run about its confidence: as served, as it came, and the map between them."""
+    """Return the fields of a run about its confidence: as served, as it came, and the map between them.
+
+    Args:
+        recalibrated: Maps a confidence to the one that is served.
+        strategy: Strategy that gave it.
+        source: Its source.
+        confidence: The confidence [0..1]; None where there is none.
+        unmapped: What it is while no map is in force.
+    """
     if confidence is None:
         return {"confidence": None}
     mapped, version, labels = recalibrated(strategy, source, confidence)
@@ -67,7 +80,7 @@ def served_confidence(
         "confidence": mapped,
         "confidence_raw": confidence,
         "calibration_version": version,
-        "confidence_state": ProbabilityState.FITTED if version else ProbabilityState.UNCALIBRATED,
+        "confidence_state": ProbabilityState.FITTED if version else unmapped,
         "confidence_labels": labels,
     }
 

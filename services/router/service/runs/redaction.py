@@ -14,7 +14,7 @@ _OF_RUN = """
     run_id created_at messages_digest envelope request_digest request_id key_name strategy outcome confidence
     confidence_source usage degraded budget_exhausted error_reason duration_ms first_token_ms config_version model
     confidence_raw calibration_version confidence_state confidence_labels idempotency shadow winner_digest
-    agreement sampled
+    agreement sampled catalogue_name
 """
 _OF_ROUTE = """
     system strategy activation reason config_version assessor usage duration_ms prompt_digests policy_row cached_from

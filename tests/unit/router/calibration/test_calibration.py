@@ -87,6 +87,8 @@ def test_a_run_has_its_confidence_before_and_after_the_map() -> None:
     }
     unmapped = served_confidence(without_map, "system1", "assessment", 0.8)
     assert (unmapped["confidence"], unmapped["confidence_state"]) == (0.8, ProbabilityState.UNCALIBRATED)
+    panel = served_confidence(without_map, "delegation", "delegation", 0.58, unmapped=ProbabilityState.PRIOR)
+    assert (panel["confidence_state"], panel["confidence_labels"]) == (ProbabilityState.PRIOR, 0)
     assert served_confidence(halved, "system1", "", None) == {"confidence": None}
 
 

@@ -154,6 +154,7 @@ def test_no_word_of_a_run_survives_and_every_number_does() -> None:
     assert redacted.route.msv.correctness == 0.45
     assert redacted.state is not None
     assert (redacted.state.conflict, redacted.winner_digest) == (0.72, "e" * 64)
+    assert (redacted.model, redacted.catalogue_name) == ("a-model", "small")
     assert redacted.fallbacks[0].reason == "PEER_UNAVAILABLE"
     assert redacted.degraded_reasons == ["dialectic: PEER_UNAVAILABLE"]
     assert redacted.deliberation is not None
@@ -175,6 +176,7 @@ NAMED = {
     "model": "a-model",
     "calibration_version": "c-1",
     "winner_digest": "e" * 64,
+    "catalogue_name": "small",
 }
 NAMED_OF_ROUTE = {
     "strategy": "delegation",
