@@ -6,7 +6,8 @@ from evals.markdown import gain, number, ranged, table
 from evals.replay.figures import ReplayFigures
 from evals.replay.gain_by_kind import COST_RATIO, DRAWS, GainByKindRow, KindRow
 from evals.replay.stopping import COST_RATIOS
-from kernel.learning.gains import DECIDING_LABELS, MINIMUM_GAIN
+from kernel.learning.gain_words import DECIDING_LABELS
+from kernel.learning.gains import MINIMUM_GAIN
 
 HOW_TO_INFER = (
     "The kinds that metacog infers are not in this report: add `--encoder URL` with the address of a sentence encoder,"

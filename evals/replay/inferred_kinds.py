@@ -6,8 +6,7 @@ from configuration.dimensions import SHIPPED, prototypes_of, read_dimensions
 from evals.replay.gain_by_kind import both_systems
 from evals.replay.pack import RecordedSet
 from inference import Embedder, Prototypes
-from inference.kinds import MOST_CHARACTERS
-from kernel.learning.kinds import unit_vectors
+from kernel.learning.kinds import classified_text, unit_vectors
 
 # Time that the vectors of so many questions may take [s].
 WITHIN_S, AT_A_TIME = 600.0, 512
@@ -26,7 +25,7 @@ async def inferred_kinds(pack: Sequence[RecordedSet], embedder: Embedder) -> Map
         if next(both_systems(recorded), None) is None:
             continue
         named = found.setdefault(recorded.name, [])
-        texts = [question.strip()[:MOST_CHARACTERS] for question in recorded.questions]
+        texts = [classified_text(question) for question in recorded.questions]
         for start in range(0, len(texts), AT_A_TIME):
             embedded = await embedder.embed(texts[start : start + AT_A_TIME], timeout_s=WITHIN_S)
             vectors = await prototypes.by(embedded.encoder, kinds, timeout_s=WITHIN_S)
