@@ -327,14 +327,18 @@ async def test_a_streamed_draft_goes_on_where_the_activation_says_system_one(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_chat_says_which_rule_decided_with_kind_and_gain(router: RunningRouter, stream: bool) -> None:
-    body = {"model": "metacog", "messages": [{"role": "user", "content": FACT}], "stream": stream}
+    own = {"stage_events": stream}
+    body = {"model": "metacog", "messages": [{"role": "user", "content": FACT}], "stream": stream, "metacog": own}
 
     async with httpx.AsyncClient(base_url=router.rest, timeout=60) as client:
         reply = (await client.post("/v1/chat/completions", json=body)).raise_for_status()
 
     if stream:
         chunks = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
-        field = next(chunk["metacog"] for chunk in reversed(chunks) if "metacog" in chunk)
+        fields = [chunk["metacog"] for chunk in chunks if "metacog" in chunk]
+        field = fields[-1]
+        routed = next(own["data"] for own in fields if own.get("event") == "routed")
+        assert (routed["decided_by"], routed["kind"], routed["gain"]["labels"]) == ("GAIN", FACTS, 20)
     else:
         field = reply.json()["metacog"]
     assert (field["decided_by"], field["kind"], field["gain"]["labels"]) == ("GAIN", FACTS, 20)
