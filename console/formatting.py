@@ -9,6 +9,7 @@ import orjson
 from console.charts import calibration, series, state, tables
 from console.run_view import NOTE, stage_panel, stage_text
 from kernel.answers.answer_types import AnswerType, rules_of
+from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
 from kernel.msv import ABBREVIATIONS, CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
 from kernel.policy import STRATEGIES as STRATEGY_NAMES
@@ -37,6 +38,10 @@ _ROUTING_REASONS: Mapping[str, str] = {
     "envelope": "the envelope allows a single-pass call only",
     "undetermined": "fewer than two components are known",
     "cached": "the decision of an earlier turn still applies",
+}
+_BY_GAIN: Mapping[str, str] = {
+    "SYSTEM_ONE": "System 2 does not gain enough on questions of this kind",
+    "SYSTEM_TWO": "System 2 gains enough on questions of this kind",
 }
 _BY_ACTIVATION: Mapping[str, str] = {
     "SYSTEM_ONE": "its activation is below the threshold",
@@ -170,9 +175,13 @@ def reason(reason: str, chosen: str = "") -> str:
     Example:
         >>> reason("activation", "SYSTEM_ONE"), reason("activation")
         ('its activation is below the threshold', 'the activation')
+        >>> reason("gain", "SYSTEM_TWO")
+        'System 2 gains enough on questions of this kind'
     """
     if reason == "activation":
         return _BY_ACTIVATION.get(chosen, "the activation")
+    if reason == "gain":
+        return _BY_GAIN.get(chosen, "the gain on this kind of question")
     return _ROUTING_REASONS.get(reason, words(reason))
 
 
@@ -289,6 +298,9 @@ ANSWER_TYPES: Mapping[str, str] = {
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "answer_source": answer_source,
     "bases": bases,
+    "gain_in_words": gain_in_words,
+    "kind_in_words": kind_in_words,
+    "rule_in_words": rule_in_words,
     "reason": reason,
     "count_of": count,
     "duration": duration,

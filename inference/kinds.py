@@ -13,7 +13,7 @@ from inference.config import BreakerSettings
 from inference.embeddings import Embedded, Encoder
 from inference.errors import CircuitOpen, EncoderUnavailable
 from inference.http.breaker import Breaker
-from kernel.learning.kinds import Vectors, kind_likelihoods, unit_vectors
+from kernel.learning.kinds import Vectors, classified_text, kind_likelihoods, unit_vectors
 from kernel.values import value
 
 # Time that a task's vector may take [s].
@@ -21,8 +21,8 @@ EMBED_TIMEOUT_S = 10.0
 # Time that the kind of a question may take, inside the request's own [s].
 KIND_TIMEOUT_S = 0.5
 KIND_BREAKER = BreakerSettings(failures=3, cool_down_s=10.0)
-# Questions whose kind is kept in memory [count], and what is read of each [characters].
-MOST_KINDS_KEPT, MOST_CHARACTERS = 4096, 8_000
+# Questions whose kind is kept in memory [count].
+MOST_KINDS_KEPT = 4096
 
 
 class Embedder(Protocol):
@@ -76,7 +76,9 @@ class Prototypes:
         """
         if not any(kinds.values()):
             return {}
-        embedded = await self._embedder.embed([question], timeout_s=min(EMBED_TIMEOUT_S, timeout_s))
+        embedded = await self._embedder.embed(
+            [classified_text(question) or question], timeout_s=min(EMBED_TIMEOUT_S, timeout_s)
+        )
         vectors = await self.by(embedded.encoder, kinds, timeout_s=timeout_s)
         return vectors.likelihoods(unit_vectors(embedded.vectors)[0])
 
@@ -167,7 +169,7 @@ class KindClassifier:
             question: The question.
             timeout_s: Time that is left for it [s]; no more than half a second is taken.
         """
-        text = question.strip()[:MOST_CHARACTERS]
+        text = classified_text(question)
         if not text:
             return QuestionKind(unknown_reason="NO_QUESTION: there is no text to classify")
         kept, digest = self._kept, sha256(text.encode(errors="replace")).digest()

@@ -9,6 +9,7 @@ from rich.text import Text
 from cli.terminal.input_files import COMPONENTS
 from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
 from kernel.activation import LOWERS, TERMS
+from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
 from kernel.msv import CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
 from kernel.votes.states import ProbabilityState, marked_confidence, state_in_words
@@ -24,6 +25,7 @@ REASONS = {
     "tools": "the request has tools",
     "format": "only a single-pass call supports the requested format",
     "envelope": "the envelope allows no more",
+    "gain": "what System 2 gains on this kind decides",
     "policy": "a row of the policy table decides",
     "cached": "the decision of an earlier turn still applies",
 }
@@ -32,7 +34,7 @@ HEAT = ("", "grey50", "cyan", "green", "bold green")
 
 
 def decision(route: Body) -> RenderableType:
-    """Draw the system and strategy with the reason, the terms of the activation, and the state."""
+    """Draw the system and strategy with the reason, the rule, kind and gain, the activation's terms, and the state."""
     reason = REASONS.get(route["reason"], route["reason"])
     row = f" ({route['policy_row']})" if route.get("policy_row") else ""
     cached = f" (run {route['cached_from']})" if route.get("cached_from") else ""
@@ -40,7 +42,12 @@ def decision(route: Body) -> RenderableType:
         (route["system"].replace("_", " "), f"bold {HOT if route['system'] == 'SYSTEM_TWO' else COOL}"),
         text(f"  {route['strategy']}: {reason}{row}{cached}"),
     )
-    parts: list[RenderableType] = [head]
+    rule = {
+        "decided by": rule_in_words(route.get("decided_by")),
+        "kind": kind_in_words(route),
+        "gain of System 2": gain_in_words(route),
+    }
+    parts: list[RenderableType] = [head, facts(rule)]
     if route.get("activation"):
         parts.append(activation(route["activation"]))
     if route.get("msv"):

@@ -7,13 +7,14 @@ from typing import Any
 from evals.replay.calibration import ALL, CalibrationRow, calibration_rows, shipped_prior
 from evals.replay.cascade_labels import CascadeLabelsRow, cascade_labels_rows
 from evals.replay.cascades import CascadeRow, cascade_rows
+from evals.replay.gain_by_kind import GainByKindRow, KindRow, gain_by_kind_rows, kind_rows
 from evals.replay.learned_profiles import LearnedProfileRow, learned_profile_rows
 from evals.replay.pack import RecordedSet
 from evals.replay.panels import PanelRow, panel_rows
 from evals.replay.promises import PromiseRow, promise_rows
 from evals.replay.second_opinions import SecondOpinionRow, second_opinion_rows
 from evals.replay.stopping import DraftVoteRow, StoppingRow, draft_vote_rows, stopping_rows
-from evals.stats.chance import seeded
+from evals.stats.chance import Chance, seeded
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 from kernel.votes.probability import Prior
@@ -21,9 +22,8 @@ from kernel.votes.probability import Prior
 SEED = 0
 # Draws of the bootstrap [count].
 RESAMPLES = 1_000
-# Lists that have their place in the file, and whose rules are not built.
+# Lists of the file that are one list here, by whether a vote stops early.
 CALIBRATION, STOPPED = "calibration", "calibration_of_stopped_votes"
-NOT_BUILT = ("gain_by_kind",)
 # Estimates that the file has as a number, by list; their intervals are in a separate field.
 NUMBERS: Mapping[str, Sequence[str]] = {
     "stopping": ("accuracy",),
@@ -48,6 +48,10 @@ class ReplayFigures:
         cascade: Small models, and a strong one only where too few of them agree.
         cascade_labels: The rule of a cascade, chosen from labels.
         promise: Which share of the answers is given where their error is bounded.
+        gain_by_kind: System 2 only on the kinds where it pays, a kind being a category of the file.
+        gain_by_inferred_kind: The same by the kinds that the product infers; none without an encoder.
+        kinds: The gain of System 2 on each category of a file.
+        inferred_kinds: The same of the kinds that the product infers.
     """
 
     stopping: Sequence[StoppingRow]
@@ -60,47 +64,52 @@ class ReplayFigures:
     cascade: Sequence[CascadeRow] = ()
     cascade_labels: Sequence[CascadeLabelsRow] = ()
     promise: Sequence[PromiseRow] = ()
+    gain_by_kind: Sequence[GainByKindRow] = ()
+    gain_by_inferred_kind: Sequence[GainByKindRow] = ()
+    kinds: Sequence[KindRow] = ()
+    inferred_kinds: Sequence[KindRow] = ()
 
 
-def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _: None) -> ReplayFigures:
+def figures(
+    pack: Sequence[RecordedSet],
+    done: Callable[[str], None] = lambda _: None,
+    inferred: Mapping[str, Sequence[str]] | None = None,
+) -> ReplayFigures:
     """Return the figures of a pack, the same ones every time.
 
     Args:
         pack: Its files.
         done: Called with the name of each part that is done.
+        inferred: Kind that the product infers for each question, by file; none without an encoder.
     """
-    stopping: list[StoppingRow] = []
-    drafts: list[DraftVoteRow] = []
-    opinions: list[SecondOpinionRow] = []
-    calibration: list[CalibrationRow] = []
-    panels: list[PanelRow] = []
-    learned: list[LearnedProfileRow] = []
-    cascades: list[CascadeRow] = []
-    cascade_labels: list[CascadeLabelsRow] = []
-    promises: list[PromiseRow] = []
+    found: dict[str, list[Any]] = {name: [] for name in (*_ROWS, *_BY_INFERRED_KIND)}
     for recorded in pack:
-        stopping += stopping_rows(recorded, seeded(SEED, RESAMPLES))
-        drafts += draft_vote_rows(recorded, seeded(SEED, RESAMPLES))
-        opinions += second_opinion_rows(recorded, seeded(SEED, RESAMPLES))
-        calibration += calibration_rows(recorded, seeded(SEED, RESAMPLES))
-        panels += panel_rows(recorded, seeded(SEED, RESAMPLES))
-        learned += learned_profile_rows(recorded, seeded(SEED, RESAMPLES))
-        cascades += cascade_rows(recorded, seeded(SEED, RESAMPLES))
-        cascade_labels += cascade_labels_rows(recorded, seeded(SEED, RESAMPLES))
-        promises += promise_rows(recorded, seeded(SEED, RESAMPLES))
+        for name, rows in _ROWS.items():
+            found[name] += rows(recorded, seeded(SEED, RESAMPLES))
+        for name, by_kind in _BY_INFERRED_KIND.items():
+            found[name] += by_kind(recorded, (inferred or {}).get(recorded.name, ()), seeded(SEED, RESAMPLES))
         done(recorded.name)
-    return ReplayFigures(
-        stopping=stopping,
-        draft_vote=drafts,
-        second_opinion=opinions,
-        calibration=calibration,
-        prior=shipped_prior(pack, seeded(SEED, RESAMPLES)) if calibration else None,
-        panel=panels,
-        learned_profiles=learned,
-        cascade=cascades,
-        cascade_labels=cascade_labels,
-        promise=promises,
-    )
+    prior = shipped_prior(pack, seeded(SEED, RESAMPLES)) if found[CALIBRATION] else None
+    return ReplayFigures(prior=prior, **found)
+
+
+_ROWS: Mapping[str, Callable[[RecordedSet, Chance], Sequence[Any]]] = {
+    "stopping": stopping_rows,
+    "draft_vote": draft_vote_rows,
+    "second_opinion": second_opinion_rows,
+    CALIBRATION: calibration_rows,
+    "panel": panel_rows,
+    "learned_profiles": learned_profile_rows,
+    "cascade": cascade_rows,
+    "cascade_labels": cascade_labels_rows,
+    "promise": promise_rows,
+    "gain_by_kind": lambda recorded, chance: gain_by_kind_rows(recorded, recorded.categories, chance),
+    "kinds": lambda recorded, chance: kind_rows(recorded, recorded.categories, chance),
+}
+_BY_INFERRED_KIND: Mapping[str, Callable[[RecordedSet, Sequence[str], Chance], Sequence[Any]]] = {
+    "gain_by_inferred_kind": gain_by_kind_rows,
+    "inferred_kinds": kind_rows,
+}
 
 
 def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
@@ -110,15 +119,14 @@ def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
     `calibration` has the fixed panels, one row for each set, method and number of labels; the panels that stop when two
     agree are a list of their own.
     """
-    lists = (
-        *("stopping", "draft_vote", "second_opinion", CALIBRATION),
-        *("panel", "learned_profiles", "cascade", "cascade_labels", "promise"),
-    )
-    document = {name: [_row(row, NUMBERS.get(name, ())) for row in getattr(found, name)] for name in lists}
+    document = {
+        name: [_row(row, NUMBERS.get(name, ())) for row in getattr(found, name)]
+        for name in (*_ROWS, *_BY_INFERRED_KIND)
+    }
     by_votes: dict[str, list[Any]] = {CALIBRATION: [], STOPPED: []}
     for row in document[CALIBRATION]:
         by_votes[CALIBRATION if row["votes"] == ALL else STOPPED].append(row)
-    return document | by_votes | {name: [] for name in NOT_BUILT} | {"prior": _plain(found.prior)}
+    return document | by_votes | {"prior": _plain(found.prior)}
 
 
 def _row(row: object, numbers: Sequence[str]) -> Mapping[str, Any]:

@@ -94,7 +94,8 @@ class RecordedSet:
         agents: Its agents, by name.
         fitting: Which questions are for fitting; results are reported on the others. Questions of equal wording are on
             the same side.
-        categories: Category of each question, by which profiles are kept; empty where the file names none.
+        categories: Category of each question, by which profiles are kept and gains found: its field `category`, else
+            `dataset` where the questions of the file are of several; empty where neither says more than the file.
     """
 
     name: str
@@ -133,7 +134,7 @@ def read_set(path: Path) -> RecordedSet:
         options=np.array([len(line.get("choices") or ()) for line in lines], dtype=np.int64),
         agents={agent: _agent(agent, samples[agent], lines, numbered) for agent in agents},
         fitting=np.array([is_for_fitting(line["question"]) for line in lines], dtype=np.bool_),
-        categories=tuple(line.get("category", "") for line in lines),
+        categories=_categories(lines),
     )
     chance = chance_of_order(found)
     if chance is not None and chance < SORTED_BELOW:
@@ -226,8 +227,10 @@ def _problem(line: object) -> str:
         return "not an object"
     if not isinstance(line.get("id"), str) or not isinstance(line.get("question"), str):
         return "id and question must be texts"
-    if not isinstance(line.get("choices", []), list) or not isinstance(line.get("category", ""), str):
-        return "choices must be a list, and category a text"
+    if not isinstance(line.get("choices", []), list):
+        return "choices must be a list"
+    if not isinstance(line.get("category", ""), str) or not isinstance(line.get("dataset", ""), str):
+        return "dataset and category must be texts"
     answers, right = line.get("answers"), line.get("right")
     if not isinstance(answers, dict) or not isinstance(right, dict) or not answers or answers.keys() != right.keys():
         return "answers and right must be objects with the same agents, at least one"
@@ -240,6 +243,12 @@ def _agent_problem(agent: str, answers: object, right: object) -> str:
     if not all(one is None or isinstance(one, str) for one in answers):
         return f"answers of {agent} must be texts or null"
     return "" if all(one in (0, 1) for one in right) else f"right of {agent} must be 0 or 1"
+
+
+def _categories(lines: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    sources = [line.get("dataset", "") for line in lines]
+    shown = sources if len(set(sources)) > 1 else [""] * len(lines)
+    return tuple(line.get("category") or source for line, source in zip(lines, shown, strict=True))
 
 
 def _answer_type(name: str, lines: Sequence[Mapping[str, Any]]) -> AnswerType | None:

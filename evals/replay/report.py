@@ -11,6 +11,7 @@ from evals.markdown import gain, number, ranged, table
 from evals.plots.charts import Bar, curve, grouped_bars
 from evals.replay.calibration import CalibrationRow
 from evals.replay.figures import ReplayFigures, figures_document
+from evals.replay.gain_sections import gain_section
 from evals.replay.pack import RecordedSet
 from evals.replay.panel_sections import (
     cascade_labels_section,
@@ -74,6 +75,7 @@ def _sections(found: ReplayFigures) -> Sequence[str]:
         cascade_section(found.cascade),
         cascade_labels_section(found.cascade_labels),
         promise_section(found.promise),
+        gain_section(found),
     ]
 
 

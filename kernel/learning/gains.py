@@ -5,12 +5,11 @@ Source: SPEC 5.4.
 
 from collections.abc import Mapping, Sequence
 
+from kernel.learning.gain_words import DECIDING_LABELS
 from kernel.learning.shrinkage import PSEUDO_OBSERVATIONS
 from kernel.thresholds import DECIMALS, reaches
 from kernel.values import value
 
-# Questions labelled for both systems from which the gain of a kind decides [count].
-DECIDING_LABELS = 20
 # Gain from which System 2 is worth its price on a kind: the default of the operator's setting [-1..1].
 MINIMUM_GAIN = 0.15
 

@@ -3,6 +3,7 @@
 Source: SPEC 3.1 (a light classifier gives the dimension), 5.4 (kind). The numbers are ours, chosen on all-MiniLM-L6-v2.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,11 @@ Vectors = npt.NDArray[np.float64]
 NEAREST_PROTOTYPES = 3
 # Difference in cosine that makes one kind e times as likely as another.
 SHARPNESS = 0.05
+# What is read of a question [characters].
+MOST_CHARACTERS = 8_000
+# The line in which an answer ends, as a request for it names it.
+_FORM = "final answer:"
+_BETWEEN_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 
 
 def unit_vectors(vectors: npt.ArrayLike) -> Vectors:
@@ -27,6 +33,24 @@ def unit_vectors(vectors: npt.ArrayLike) -> Vectors:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     scaled: Vectors = rows / np.where(lengths > 0, lengths, 1.0)
     return scaled
+
+
+def classified_text(question: str) -> str:
+    r"""Return what a question is classified by: the first 8,000 characters, without the form of the answer.
+
+    A last paragraph that asks for a line `Final Answer: …` says nothing of the kind, and would draw every question
+    towards numbers; an exam and the clients of its kind write one.
+
+    Example:
+        >>> classified_text('When did it end?\n\nEnd your reply with a line "Final Answer: " and the number.')
+        'When did it end?'
+        >>> classified_text("Final Answer: what does this line mean?")
+        'Final Answer: what does this line mean?'
+    """
+    paragraphs = _BETWEEN_PARAGRAPHS.split(question.strip()[:MOST_CHARACTERS])
+    while len(paragraphs) > 1 and _FORM in paragraphs[-1].casefold():
+        paragraphs.pop()
+    return "\n\n".join(paragraphs).strip()
 
 
 def kind_likelihoods(cosines: Mapping[str, Sequence[float] | Vectors]) -> Mapping[str, float]:

@@ -6,12 +6,13 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from tests.browser.conftest import Stack
+from tests.support.apis import RestApi
 from tests.support.arbiter import arbiter_at
 from tests.support.assigner import assigner_at
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import ANSWERS, ModelReplies, console_at
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import CALM, NO_SERVER, router_at
+from tests.support.stack import CALM, NO_SERVER, ROUTER, router_at, until
 
 PRIME = "Is 91 a prime number?"
 PHASES = ["assess", "route", "assign", "thesis", "antithesis", "resolution", "synthesis", "note"]
@@ -48,6 +49,31 @@ async def test_an_easy_question_is_answered_at_once(tab: Tab, mind: ModelReplies
     ]
     assert await phases(tab) == {"assess": "done", "route": "done", "answer": "done"}
     assert await tab.page.locator(".stage").count() == 0
+
+
+async def test_a_decision_shows_its_rule_its_kind_and_the_labels_that_are_missing_on_a_phone_too(
+    tab: Tab, stack: Stack, mind: ModelReplies
+) -> None:
+    mind.rated = CALM
+    rest = RestApi(stack.router.rest, ROUTER)
+
+    async def is_classified() -> bool:
+        return bool((await rest.ask("Route", question="What is 17 times 24?"))["kind"])
+
+    await until(is_classified)
+    await tab.ask("What is 17 times 24?")
+    await tab.answered()
+    await tab.shoot("ask-rule-light")
+
+    assert [line.replace("\n", " ") for line in await tab.texts(".decision .rule dd")] == [
+        "the activation",
+        "math computation",
+        "not yet: 0 of 20 labels",
+    ]
+    await tab.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    await tab.page.emulate_media(color_scheme="dark")
+    await tab.shoot("ask-rule-phone-dark")
+    assert await tab.width_over() <= 0
 
 
 async def test_a_hard_question_shows_its_dialectic_on_a_phone_too(

@@ -67,7 +67,7 @@ from services.router.service.calibration.values import (
     with_in_force,
 )
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.labelled_pairs import is_system_one, kind_of_question, labelled_pairs
+from services.router.store.labelled_pairs import MOST_PAIRED_LABELS, is_system_one, labelled_pairs
 from services.router.store.promise_labels import promise_labels
 from services.router.store.runs import IS_SERVED, RunRow, began_within
 from services.router.store.tables import RouterTable
@@ -299,8 +299,8 @@ class PostgresCalibration:
     async def system_one_records(self, model: str = "") -> Sequence[KindRecord]:
         """Return how often System 1 was right on each kind of question, over its newest answers drawn at random.
 
-        Labels that users volunteered do not count. Where a question was put to System 1 by name its kind is not looked
-        for: it is that of the newest vote on it.
+        Labels that users volunteered do not count. The kind of a question is that of the answer's own run, else that
+        of a labelled run of System 2 of the same owner and question: a call of System 1 by name looks for none.
 
         Args:
             model: Name of System 1's model in the catalogue; empty without a catalogue.
@@ -308,28 +308,44 @@ class PostgresCalibration:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        own_kind = func.nullif(RunRow.document["route"]["kind"].astext, "")
+        own = func.coalesce(RunRow.document["route"]["kind"].astext, "")
+        question = RunRow.document["messages_digest"].astext
+        labelled = (IS_SERVED, RunFeedbackRow.counts, RunFeedbackRow.origin.in_(sorted(DRAWN_AT_RANDOM)))
         newest = (
             select(
-                func.coalesce(own_kind, kind_of_question(), "").label("kind"),
+                own.label("kind"),
+                RunRow.key_name.label("owner"),
+                question.label("question"),
                 (RunFeedbackRow.score >= RIGHT_FROM).label("is_right"),
             )
             .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
-            .where(
-                IS_SERVED,
-                RunFeedbackRow.counts,
-                RunFeedbackRow.origin.in_(sorted(DRAWN_AT_RANDOM)),
-                is_system_one(model),
-                RunRow.outcome == "ANSWERED",
-            )
+            .where(*labelled, is_system_one(model), RunRow.outcome == "ANSWERED")
             .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
             .limit(MOST_VOTE_LABELS)
-            .subquery()
+            .cte("newest")
         )
+        others = (
+            select(
+                RunRow.key_name.label("owner"),
+                question.label("question"),
+                own.label("kind"),
+                RunRow.run_id.label("run_id"),
+            )
+            .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
+            .where(*labelled, RunRow.strategy != Strategy.SYSTEM_ONE, own != "")
+            .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
+            .limit(MOST_PAIRED_LABELS)
+            .cte("others")
+        )
+        by = (others.c.owner, others.c.question)
+        named = select(others).ext(distinct_on(*by)).order_by(*by, others.c.run_id.desc()).cte("named")
+        kind = func.coalesce(func.nullif(newest.c.kind, ""), named.c.kind, "")
+        is_same = (named.c.owner == newest.c.owner) & (named.c.question == newest.c.question)
         query = (
-            select(newest.c.kind, func.count(), func.count().filter(newest.c.is_right))
-            .group_by(newest.c.kind)
-            .order_by(newest.c.kind)
+            select(kind, func.count(), func.count().filter(newest.c.is_right))
+            .select_from(newest.outerjoin(named, is_same))
+            .group_by(kind)
+            .order_by(kind)
         )
         async with transaction(self._sessions) as session:
             rows = (await session.execute(query)).all()

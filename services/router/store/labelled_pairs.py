@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, ScalarSelect, func, literal_column, select, text
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import aliased
 
 from kernel.learning.gains import LabelledPair
 from services.router.core.feedback import DRAWN_AT_RANDOM
 from services.router.core.strategies import Strategy
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.runs import IS_SERVED, MESSAGES_DIGEST, RunRow
+from services.router.store.runs import IS_SERVED, RunRow
 
 # Labels of either system that are looked at for questions labelled for both [count].
 MOST_PAIRED_LABELS = 10_000
@@ -24,23 +23,6 @@ def is_system_one(model: str) -> ColumnElement[bool]:
     """
     name = func.coalesce(RunRow.document["catalogue_name"].astext, "")
     return (RunRow.strategy == Strategy.SYSTEM_ONE) & (name == model)
-
-
-def kind_of_question() -> ScalarSelect[str]:
-    """Return the kind of the question of the run at hand, as the newest vote of its owner on it has it."""
-    vote = aliased(RunRow, name="vote")
-    return (
-        select(func.nullif(vote.document["route"]["kind"].astext, ""))
-        .where(
-            vote.key_name == RunRow.key_name,
-            literal_column("vote.document->>'messages_digest'") == MESSAGES_DIGEST,
-            text("vote.document->>'winner_digest' <> '' AND vote.shadow_of = ''"),  # as the index is spelled
-        )
-        .order_by(vote.run_id.desc())
-        .limit(1)
-        .correlate(RunRow)
-        .scalar_subquery()
-    )
 
 
 async def labelled_pairs(session: AsyncSession, system_two: Sequence[str], model: str) -> Sequence[LabelledPair]:

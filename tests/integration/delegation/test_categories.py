@@ -1,7 +1,9 @@
 """Categories are discovered among tasks with the real encoder, and adopted only on request."""
 
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,17 +11,18 @@ import pytest
 from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
-from tests.support.apis import ApiError
+from tests.support.apis import ApiError, RestApi
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import Database
+from tests.support.stack import ROUTER, Database, rating, router_at, until
 
 
 @pytest.fixture(scope="module")
 def database_url() -> Iterator[str]:
     """Return the URL of a database of its own, since adopted categories are shared by all keys."""
     with Database() as database:
-        db.migrate("services.delegation", database.url)
+        for service in ("delegation", "router"):
+            db.migrate(f"services.{service}", database.url)
         yield database.url
 
 
@@ -76,6 +79,55 @@ async def test_categories_are_proposed_and_become_dimensions_only_on_request(
     assert name in after
     assert asked["dimensions"][0]["dimension"].startswith("chess-")
     assert raised.value.reason == "CATEGORY_NOT_FOUND"
+
+
+async def test_an_adopted_category_is_a_kind_of_question_at_the_router_while_delegation_is_away_too(
+    scripted: ScriptedLLM, database_url: str, encoder_url: str, api: str, tmp_path: Path
+) -> None:
+    agents, _ = renamed_agents()
+    owner = new_id()
+    keyring = Keyring([ApiKey(name=owner, sha256=sha256(owner.encode()).hexdigest())])
+    name = f"chess-{owner[-8:]}"
+    async with AsyncExitStack() as stack:
+        async with delegation_at(
+            scripted, database_url, agents=agents, encoder_url=encoder_url, keyring=keyring
+        ) as running:
+            mine = running.api(api, owner)
+            scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
+            for task in CHESS:
+                await mine.ask("Process", question=task, dimension="knowledge_retrieval")
+            found = await mine.ask("DiscoverCategories", minimum_tasks=4)
+            await mine.ask("AdoptCategory", category_id=found["categories"][0]["category_id"], name=name)
+            listed = await mine.ask("ListDimensions")
+
+            scripted.answer = lambda _: [rating(90, 80, 70, 10, 30, 20, 10)]
+            router = await stack.enter_async_context(
+                router_at(
+                    scripted,
+                    database_url,
+                    tmp_path,
+                    others={"delegation": running.grpc},
+                    peer_key=owner,
+                    encoder_url=encoder_url,
+                )
+            )
+            rest = RestApi(router.rest, ROUTER)
+
+            async def is_read() -> bool:
+                kind = (await rest.ask("Route", question="Which chess piece moves diagonally?"))["kind"]
+                return str(kind).startswith("chess-")
+
+            await until(is_read)
+            configured = (await rest.ask("Route", question="What is 17 times 24?"))["kind"]
+        away = (await rest.ask("Route", question="Which chess piece is the weakest?"))["kind"]
+
+    adopted = {each["dimension"]: each["adopted"] for each in listed["dimensions"]}
+    assert (adopted[name], adopted["math_computation"]) == (True, False)
+    assert {len(prototype["vector"]) for each in listed["dimensions"] for prototype in each["prototypes"]} == {384}
+    assert listed["encoder"]
+    assert "text" not in str(listed["dimensions"][0]["prototypes"][0].keys())  # an example is a task of one key
+    assert configured == "math_computation"
+    assert away.startswith("chess-")
 
 
 async def dimensions(api: Any, agent: str) -> list[str]:  # noqa: ANN401

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cli.answers.deliberations import show_deliberation, show_measured_state
-from cli.answers.drawing import state
+from cli.answers.drawing import decision, state
 from cli.answers.drawing_answers import arbitration, assessments, task
 from cli.terminal.output import stdout
 
@@ -262,3 +262,59 @@ def test_a_component_that_was_not_measured_on_the_question_says_what_it_rests_on
 
     assert "share right of the prior; no label yet" in drawn.get()
     assert "fixed by policy" in drawn.get()
+
+
+ROUTE: dict[str, Any] = {
+    "system": "SYSTEM_TWO",
+    "strategy": "vote",
+    "reason": "gain",
+    "policy_row": "",
+    "decided_by": "GAIN",
+    "kind": "math_computation",
+    "kind_unknown_reason": "",
+    "gain": {"labels": 23, "system_one": 0.45, "system_two": 0.7, "gain": 0.25, "shrunk": 0.21, "minimum": 0.15},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        (
+            {},
+            [
+                "SYSTEM TWO vote: what System 2 gains on this kind decides",
+                "decided by what System 2 gains on questions of this kind",
+                "kind math computation",
+                "gain of System 2 +0.21 by 23 labels (0.45 to 0.70 right); pays from +0.15",
+            ],
+        ),
+        (
+            {"reason": "activation", "decided_by": "ACTIVATION", "gain": {**ROUTE["gain"], "labels": 12}},
+            ["decided by the activation", "gain of System 2 not yet: 12 of 20 labels"],
+        ),
+        (
+            {"reason": "activation", "decided_by": "ACTIVATION", "gain": None},
+            ["gain of System 2 not yet: 0 of 20 labels"],
+        ),
+        (
+            {"decided_by": "ACTIVATION", "kind": "", "gain": None, "kind_unknown_reason": "ENCODER_UNAVAILABLE: away"},
+            ["kind unknown (ENCODER_UNAVAILABLE: away)"],
+        ),
+    ],
+)
+def test_a_decision_says_which_rule_made_it_with_kind_and_gain(
+    changed: dict[str, Any], shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdout.print(decision({**ROUTE, **changed}))
+
+    drawn = capsys.readouterr().out
+    assert max(map(len, drawn.splitlines())) <= 80
+    words = " ".join(drawn.split())
+    for line in shown:
+        assert line in words
+
+
+def test_a_decision_of_an_earlier_version_is_drawn_without_rule_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    stdout.print(decision({"system": "SYSTEM_ONE", "strategy": "system1", "reason": "activation"}))
+
+    assert "decided by" not in capsys.readouterr().out

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from cli.terminal.exits import USAGE
+from cli.terminal.exits import UNREACHABLE, USAGE
 from tests.unit.cli.running import Metacog
 from tests.unit.evals.replay.packs import SAMPLED, made_lines, write_set
 
@@ -27,3 +27,12 @@ def test_a_folder_without_a_pack_is_named(metacog: Metacog, tmp_path: Path) -> N
 
     assert done.status == USAGE
     assert "holds no recorded answers; name a folder with files" in " ".join(done.err.split())
+
+
+def test_an_encoder_that_is_away_is_named(metacog: Metacog, tmp_path: Path) -> None:
+    write_set(tmp_path / "pack", "tasks", made_lines(40, {"direct": (0.4, 1), "cot": (0.6, 1)}))
+
+    done = metacog("eval", "replay", "--pack", tmp_path / "pack", "--encoder", "http://127.0.0.1:9/v1")
+
+    assert done.status == UNREACHABLE
+    assert "127.0.0.1:9" in done.err

@@ -61,6 +61,15 @@ async def test_a_question_is_of_the_kind_of_the_nearest_example() -> None:
     assert max(words.timeouts) <= KIND_TIMEOUT_S
 
 
+async def test_the_form_that_is_asked_for_says_nothing_of_the_kind() -> None:
+    words = Words()
+    classifier = KindClassifier(words, KINDS)
+    asked = 'some code\n\nEnd your reply with a line "Final Answer: " and the sum sum sum.'
+
+    assert (await classifier.kind(asked, timeout_s=9)).name == "code"
+    assert next(iter(await Prototypes(words).likelihoods(asked, KINDS, timeout_s=9))) == "code"
+
+
 async def test_examples_are_embedded_once_and_questions_once() -> None:
     words = Words()
     classifier = KindClassifier(words, KINDS)

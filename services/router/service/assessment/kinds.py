@@ -41,14 +41,15 @@ class KindsInForce:
         """Read the kinds once. While the delegation service is away those read last stay, or the configured ones."""
         problem = ""
         try:
+            # First, so that questions do not wait for it while the delegation service is slow.
+            await self._classifier.prepare(timeout_s=WITHIN_S)
+        except MetacogError as error:
+            problem = f"{error.reason}: {error.message}"
+        try:
             if self._read is not None:
                 self._classifier.use(await self._read())
         except MetacogError as error:
             problem = f"{error.reason}: {error.message}"
-        try:
-            await self._classifier.prepare(timeout_s=WITHIN_S)
-        except MetacogError as error:
-            problem = problem or f"{error.reason}: {error.message}"
         if problem and not self._problem:
             _log.warning("the kinds of questions stay as they are", reason=problem)
         self._problem = problem

@@ -142,3 +142,19 @@ def test_the_length_of_an_output_is_unknown_where_it_was_not_recorded(tmp_path: 
 
     assert found.agents["a"].characters[0] == 40
     assert np.isnan(found.agents["b"].characters[0])
+
+
+def test_the_category_is_the_field_of_that_name_or_the_dataset_where_a_file_has_several(tmp_path: Path) -> None:
+    right = {"a": [1]}
+    lines = [line(number, {"a": ["4"]}, right, dataset=task) for number, task in enumerate(("sums", "towns", "sums"))]
+
+    assert read(tmp_path, "tasks", *lines).categories == ("sums", "towns", "sums")
+    assert read(tmp_path, "one", lines[0], lines[2]).categories == ("", "")  # it says no more than the file does
+    assert read(tmp_path, "both", *[{**one, "category": "law"} for one in lines]).categories == ("law",) * 3
+    bare = [{name: text for name, text in one.items() if name != "dataset"} for one in lines]
+    assert read(tmp_path, "bare", *bare).categories == ("",) * 3
+
+
+def test_a_dataset_that_is_no_text_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(PackInvalid, match="line 1: dataset and category must be texts"):
+        read(tmp_path, "tasks", line(1, {"a": ["4"]}, {"a": [1]}, dataset=7))
