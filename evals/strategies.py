@@ -13,7 +13,7 @@ from kernel.seeds import derived_seed
 
 # Limits that no strategy reaches: what it spends is measured, not cut.
 WIDE = {"max_generations": 4096, "max_generated_tokens": 1 << 20}
-CHAT_MODELS = ("system1", "auto", "dialectic", "arbiter", "delegation")
+CHAT_MODELS = ("system1", "auto", "vote", "dialectic", "arbiter", "delegation")
 ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
 VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
 ROUTE = "route"

@@ -34,6 +34,7 @@ from cli.evaluation.delegation import delegation
 from cli.evaluation.dialectic import dialectic
 from cli.evaluation.mc_mas import mc_mas
 from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
+from cli.evaluation.record import record
 from cli.evaluation.replay import replay
 from cli.terminal.output import stderr
 
@@ -52,6 +53,7 @@ app.command()(autogen)
 app.command()(benchmark)
 app.command()(delegation)
 app.command()(dialectic)
+app.command()(record)
 app.command()(replay)
 
 

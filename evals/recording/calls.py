@@ -11,9 +11,9 @@ from typing import Any
 
 from evals import prompts
 from evals.harness.arms import Call
+from evals.harness.item_records import content_digest
 from evals.items import Item
 from evals.recording.values import CheckRecord, ItemRecord, RecordedAnswer
-from evals.harness.item_records import content_digest
 from kernel.answers import IN_THIS_PROCESS, canonical, is_right, same_canonical
 from kernel.msv.signals import YES, yes_probability
 from kernel.seeds import derived_seed
@@ -162,15 +162,13 @@ def _vote(item: Item, seed: int, timeout_ms: int, source: Mapping[str, str], nam
     return Call(service="arbiter", path="/v1/votes", body=body)
 
 
-def _recorded(
-    item: Item, answer: str | None, tokens: int | None, seconds: float, invalid: str
-) -> RecordedAnswer:
+def _recorded(item: Item, answer: str | None, tokens: int | None, seconds: float, invalid: str) -> RecordedAnswer:
     form = None if answer is None else canonical(answer, item.answer_type, options=item.choices or ())
     if answer is None or form is None:
-        return RecordedAnswer(answer=None, right=False, tokens=tokens, seconds=round(seconds, 2), invalid=_short(invalid))
-    right = is_right(
-        answer, item.answer, item.answer_type, options=item.choices or (), aliases=item.aliases or ()
-    )
+        return RecordedAnswer(
+            answer=None, right=False, tokens=tokens, seconds=round(seconds, 2), invalid=_short(invalid)
+        )
+    right = is_right(answer, item.answer, item.answer_type, options=item.choices or (), aliases=item.aliases or ())
     return RecordedAnswer(answer=form, right=right is True, tokens=tokens, seconds=round(seconds, 2))
 
 
@@ -179,9 +177,7 @@ def _short(reason: str) -> str:
     return reason.split(":")[0][:MOST_CHARACTERS]
 
 
-def _alike(
-    answers: Mapping[str, Sequence[RecordedAnswer]], item: Item
-) -> Mapping[str, Sequence[RecordedAnswer]]:
+def _alike(answers: Mapping[str, Sequence[RecordedAnswer]], item: Item) -> Mapping[str, Sequence[RecordedAnswer]]:
     """Return the answers with equal ones spelled alike, as a vote compares them, and long ones as digests."""
     known: list[str] = []
 

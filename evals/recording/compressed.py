@@ -56,7 +56,9 @@ class CompressedRecords:
         self._opened = self._file.open("ab+")
         try:
             if not try_lock(self._opened):
-                raise RecordsUnusable(f"another run writes to {self._file}; wait for its end, or take another --out")
+                raise RecordsUnusable(
+                    f"another run writes to {self._file}; wait for its end, or take another --recording"
+                )
             self._opened.seek(0)
             self.records, whole = _records(self._opened.read(), self._file)
             self._opened.truncate(whole)

@@ -18,7 +18,7 @@ from evals.items import Item
 from evals.recording import calls
 from evals.recording.calls import DRAFT, OTHER, PROGRAM, REASONED
 from evals.recording.compressed import CompressedRecords
-from evals.recording.values import ItemRecord, RecordedAnswer
+from evals.recording.values import ItemRecord
 from evals.records import Record
 from evals.router_client import Body, RequestRejected
 from kernel.errors import MalformedRequest
@@ -123,12 +123,12 @@ def require_continuable(plan: RecordingPlan, records: Sequence[Record]) -> None:
             if before.get(name) != opening[name]:
                 raise RecordsUnusable(
                     f"the recording there was made with {name} {before.get(name)!r}, this start has {opening[name]!r};"
-                    " take another --out"
+                    " take another --recording"
                 )
     digests = {record["id"]: record["digest"] for record in records if record["kind"] == ITEM}
     other = [item.id for item in plan.items if digests.get(item.id, content_digest(item)) != content_digest(item)]
     if other:
-        raise RecordsUnusable(f"the recording there holds another question as {other[0]}; take another --out")
+        raise RecordsUnusable(f"the recording there holds another question as {other[0]}; take another --recording")
 
 
 def item_records(records: Sequence[Record]) -> Sequence[ItemRecord]:
@@ -200,7 +200,7 @@ class _Recorder:
         return draft, await self._post(calls.check_call(item, proposed, plan.seed, plan.timeout_ms)), seconds
 
     async def _voted(self, votes: Mapping[str, Sequence[Call]]) -> Mapping[str, Sequence[Body]]:
-        """Return the replies to votes of one model, asked one after another: the server then reads the question once."""
+        """Return the replies to votes of one model, asked one after another: a server reads the question once."""
         return {name: [await self._post(call) for call in each] for name, each in votes.items()}
 
     async def _post(self, call: Call) -> Body:
@@ -217,9 +217,13 @@ class _Recorder:
         for name, digest in digests.items():
             known = before["digests"].get(name, digest)
             if known != digest:
-                raise RecordsUnusable(f"the prompt {name} of {source} is another one ({digest[:12]}); take another --out")
+                raise RecordsUnusable(
+                    f"the prompt {name} of {source} is another one ({digest[:12]}); take another --recording"
+                )
         if named and before["models"] and named != before["models"]:
-            raise RecordsUnusable(f"{source} answers by {named[0]}, before by {before['models'][0]}; take another --out")
+            raise RecordsUnusable(
+                f"{source} answers by {named[0]}, before by {before['models'][0]}; take another --recording"
+            )
         now = {"models": named or before["models"], "digests": {**before["digests"], **digests}}
         if now != before or source not in self._made_with:
             self._made_with[source] = now
