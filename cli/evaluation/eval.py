@@ -31,6 +31,7 @@ from cli.evaluation.common import (
 )
 from cli.evaluation.compare import compare
 from cli.evaluation.delegation import delegation
+from cli.evaluation.detectable import detectable
 from cli.evaluation.dialectic import dialectic
 from cli.evaluation.mc_mas import mc_mas
 from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
@@ -52,6 +53,7 @@ app.command("mc-mas")(mc_mas)
 app.command()(autogen)
 app.command()(benchmark)
 app.command()(delegation)
+app.command()(detectable)
 app.command()(dialectic)
 app.command()(record)
 app.command()(replay)

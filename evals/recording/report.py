@@ -1,8 +1,9 @@
 """The report on a recording, with the running router beside it where that was asked."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import orjson
 
 from evals import markdown
 from evals.commit import commit
@@ -12,7 +13,6 @@ from evals.recording.figures import OpinionRow, RecordingFigures, SourceRow, Sto
 from evals.recording.live import LiveRow
 from evals.recording.recorder import HEADING, MADE_WITH
 from evals.records import Record
-from evals.replay.figures import plain_figures
 from evals.stats.detectable import items_needed
 from evals.stats.gains import Contrast, conclusion
 
@@ -47,8 +47,8 @@ def write_recording_report(
         _live(live),
     ]
     text = "\n\n".join(part for part in parts if part) + "\n"
-    document = {"recording": plain_figures(found), "live": [plain_figures(row) for row in live]}
-    (folder / FIGURES).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    document = {"recording": found, "live": list(live)}
+    (folder / FIGURES).write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     (folder / REPORT).write_text(text, encoding="utf-8")
     return text
 
@@ -192,8 +192,8 @@ def _decisions(rows: Sequence[DecisionRow]) -> str:
     return (
         "## The default model name, by replay\n\n`metacog` decides by the activation where nothing is labelled: CE is"
         " the shipped prior's share right, PI as it was rated, CI and EM are unknown. With labels the gain by kind"
-        " decides; its rows are means over 200 draws of labels, on the items that were not drawn, with the range of 95 % of"
-        " the draws. Tokens are those of the answers, without the rating of importance.\n\n" + table(head, cells)
+        " decides; its rows are means over 200 draws of labels, on the items that were not drawn, with the range of 95"
+        " % of the draws. Tokens are those of the answers, without the rating of importance.\n\n" + table(head, cells)
     )
 
 

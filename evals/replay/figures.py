@@ -127,11 +127,6 @@ def _row(row: object, numbers: Sequence[str]) -> Mapping[str, Any]:
     return plain | {name: plain[name]["value"] for name in numbers} | {name + INTERVAL: plain[name] for name in numbers}
 
 
-def plain_figures(content: object) -> Any:  # noqa: ANN401 - whatever JSON takes
-    """Return figures as JSON takes them: every estimate as {value, low, high}."""
-    return _plain(content)
-
-
 def _plain(content: object) -> Any:  # noqa: ANN401 - whatever JSON takes
     if isinstance(content, Estimate):
         return {"value": content.value, "low": content.low, "high": content.high}
