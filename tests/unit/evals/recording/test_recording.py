@@ -1,13 +1,13 @@
 """The recorder with a scripted suite: what is asked, what is kept, and how it goes on after a kill."""
 
 import gzip
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 
 import pytest
 
 from evals.errors import RecordsUnusable, ServiceUnreachable
-from evals.items import Item
 from evals.recording.compressed import CompressedRecords, read_compressed
 from evals.recording.recorder import Recorded, RecordingPlan, item_records, record_items
 from evals.recording.values import ItemRecord
@@ -87,7 +87,7 @@ async def test_no_text_of_a_question_an_option_or_a_model_is_in_the_file(file: P
 
 
 async def test_a_long_answer_is_kept_as_a_digest_that_equal_answers_share(file: Path) -> None:
-    named = Item(**{**_fields(a_sum(1)), "answer": "x", "answer_type": AnswerType.TEXT})
+    named = replace(a_sum(1), answer="x", answer_type=AnswerType.TEXT)
     long = "the " + "very " * 30 + "long answer"
 
     await recorded_to(file, plan([named]), ScriptedServices(long))
@@ -173,7 +173,7 @@ async def test_a_recording_is_not_continued_otherwise(file: Path, more: dict[str
 
 async def test_another_question_of_the_same_name_is_rejected(file: Path) -> None:
     await recorded_to(file, plan([a_sum(1)]), ScriptedServices())
-    other = Item(**{**_fields(a_sum(1)), "question": "Something else?"})
+    other = replace(a_sum(1), question="Something else?")
 
     with pytest.raises(RecordsUnusable, match="holds another question as sums-1"):
         await recorded_to(file, plan([other]), ScriptedServices())
@@ -187,10 +187,3 @@ async def test_an_answer_by_another_prompt_is_rejected(file: Path) -> None:
         await recorded_to(file, plan([a_sum(1), a_sum(2)]), ScriptedServices(digests=changed))
 
     assert [item.id for item in items_in(file)] == ["sums-1"]
-
-
-def _fields(item: Item) -> dict[str, object]:
-    return {
-        name: getattr(item, name)
-        for name in ("id", "dataset", "question", "answer", "answer_type", "dimension", "context", "choices")
-    }

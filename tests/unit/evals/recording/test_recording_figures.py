@@ -13,6 +13,7 @@ from evals.recording.live import live_items, live_plan, live_rows
 from evals.recording.packing import write_pack
 from evals.recording.report import write_recording_report
 from evals.recording.values import ItemRecord
+from evals.records import Record
 from evals.replay.pack import INVALID, read_pack
 from evals.replay.stopping import agree_rule, fixed_rule
 from evals.stats.chance import seeded
@@ -117,7 +118,9 @@ def test_with_labels_system_two_answers_the_kinds_on_which_it_pays() -> None:
 
     rows = [row for row in decision_rows(items, seeded(1, draws=20)) if "sets" in row.name]
 
-    assert [(row.labels, row.kinds, row.sent, row.right.value) for row in rows] == [(20, 3, pytest.approx(1 / 3), 1.0)]
+    (row,) = rows
+    assert (row.labels, row.kinds, row.right.value) == (20, 3, 1.0)
+    assert row.sent == pytest.approx(1 / 3)
 
 
 def test_too_few_items_make_no_row_with_labels() -> None:
@@ -140,7 +143,7 @@ def test_a_pack_of_a_recording_is_one_that_a_replay_reads(tmp_path: Path) -> Non
     assert sums.questions[0] == items[0].digest
 
 
-def live(texts: Sequence[str]) -> list[dict[str, object]]:
+def live(texts: Sequence[str]) -> list[Record]:
     """Records of the router's answers to items 0, 1, ... by all three model names."""
     names = ("system1", "vote", "auto")
     return [
