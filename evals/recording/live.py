@@ -1,6 +1,6 @@
 """The running router beside the replay: both on the same recorded items. Pure but for `live_plan`'s requests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from evals.stats.chance import seeded
 from evals.stats.gains import Contrast, paired_gain
 from evals.stats.shares import Share, share
 from evals.strategies import named
+from kernel.activation import Route
 from kernel.values import value
 
 COMMAND = "record"
@@ -33,6 +34,9 @@ class LiveRow:
         difference: Live minus replayed, paired.
         alike: Share of the items on which both are right or both wrong; where a replay takes several orders, both by
             more than half of them.
+        sent_live: Share of the items on which the router chose System 2 live [0..1]; None where replies do not say.
+        sent_replayed: The same by replay [0..1].
+        same_choice: Share of the items with the same choice; None where replies do not say.
         live_tokens: Tokens generated live, in the mean [count]; those of deciding are among them.
         replayed_tokens: Tokens of the replayed answers, in the mean [count].
     """
@@ -42,6 +46,9 @@ class LiveRow:
     replayed: float
     difference: Contrast
     alike: Share
+    sent_live: float | None
+    sent_replayed: float
+    same_choice: Share | None
     live_tokens: float
     replayed_tokens: float
 
@@ -78,17 +85,18 @@ def _row(arm: str, live: Sequence[Row], items: Sequence[ItemRecord]) -> LiveRow:
     }[arm]
     replayed = mixed(both.first.right, both.second.right, sent)
     right: Floats = np.array([float(row.right) for row in live])
+    chosen = [row.reply.get("metacog", {}).get("system") for row in live]
+    is_known = all(chosen)
+    sent_live = [system == Route.SYSTEM_TWO for system in chosen]
     return LiveRow(
         arm=arm,
         live=share(row.right for row in live),
         replayed=float(replayed.mean()),
         difference=paired_gain(replayed, right, seeded(SEED)),
         alike=share(bool(one > 0.5) == bool(other > 0.5) for one, other in zip(right, replayed, strict=True)),
+        sent_live=float(np.mean(sent_live)) if is_known else None,
+        sent_replayed=float(sent.mean()),
+        same_choice=share(one == bool(other) for one, other in zip(sent_live, sent, strict=True)) if is_known else None,
         live_tokens=float(np.mean([row.said.spent.completion_tokens for row in live])),
         replayed_tokens=float(mixed(both.first.tokens, both.second.tokens, sent).mean()),
     )
-
-
-def settings_of(rows: Sequence[LiveRow]) -> Mapping[str, float]:
-    """The shares right live, by model name."""
-    return {row.arm: row.live.value or 0.0 for row in rows}

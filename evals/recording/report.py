@@ -7,7 +7,7 @@ import orjson
 
 from evals import markdown
 from evals.commit import commit
-from evals.markdown import gain, number, ranged, table
+from evals.markdown import UNKNOWN, gain, number, ranged, table
 from evals.recording.decisions import DecisionRow
 from evals.recording.figures import OpinionRow, RecordingFigures, SourceRow, StopRow
 from evals.recording.live import LiveRow
@@ -200,7 +200,8 @@ def _decisions(rows: Sequence[DecisionRow]) -> str:
 def _live(rows: Sequence[LiveRow]) -> str:
     if not rows:
         return ""
-    head = ["model name", "items", "right live", "right by replay", "difference", "alike", "tokens live", "by replay"]
+    head = ["model name", "items", "right live", "right by replay", "difference", "alike", "sent live", "by replay",
+            "same choice", "tokens live", "by replay"]  # fmt: skip
     cells = [
         [
             row.arm,
@@ -209,6 +210,9 @@ def _live(rows: Sequence[LiveRow]) -> str:
             f"{100 * row.replayed:.0f} %",
             _concluded(row.difference),
             markdown.share(row.alike),
+            UNKNOWN if row.sent_live is None else f"{100 * row.sent_live:.0f} %",
+            f"{100 * row.sent_replayed:.0f} %",
+            UNKNOWN if row.same_choice is None else markdown.share(row.same_choice),
             number(row.live_tokens, 0),
             number(row.replayed_tokens, 0),
         ]

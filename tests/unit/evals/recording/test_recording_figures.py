@@ -164,6 +164,20 @@ def test_live_and_replayed_stand_side_by_side_on_the_same_items() -> None:
     assert rows["auto"].replayed == 0, "nothing depends on these answers: the activation keeps System 1"
     assert rows["vote"].difference.value == pytest.approx(-0.75)
     assert rows["auto"].live_tokens == 30
+    assert rows["auto"].sent_live is None, "these replies do not say what was chosen"
+
+
+def test_live_choices_stand_beside_the_replayed_ones() -> None:
+    records = live([RIGHT] * 4)
+    for at, record in enumerate(one for one in records if one.get("arm") == "auto"):
+        record["reply"]["metacog"]["system"] = "SYSTEM_TWO" if at == 0 else "SYSTEM_ONE"
+    items = wrong_first(4)
+
+    row = next(one for one in live_rows(recorded_evaluation(records, "record"), items) if one.arm == "auto")
+
+    assert (row.sent_live, row.sent_replayed) == (0.25, 0)
+    assert row.same_choice is not None
+    assert row.same_choice.count == 3
 
 
 def test_live_items_are_the_first_recorded_ones() -> None:
