@@ -121,30 +121,36 @@ def _tell(found: "Recorded", recording: Path) -> None:
 
 
 def _ask_live(plan: "RecordingPlan", many: int, recording: Path, report: Path, addresses: "Addresses") -> None:
-    from evals.harness.session import Session
-    from evals.recording.compressed import read_compressed
-    from evals.recording.live import COMMAND, live_items, live_plan
+    from dataclasses import asdict
+
+    from evals.harness.rows import recorded_evaluation
+    from evals.harness.session import RECORDS, Session
+    from evals.recording.compressed import CompressedRecords, read_compressed
+    from evals.recording.live import COMMAND, LIVE, live_answers, live_items, live_plan, live_records
     from evals.recording.recorder import item_records
+    from evals.records import read_records
 
     chosen = live_items(plan.items, item_records(read_compressed(recording)), many)
     typed = command_line(COMMAND, recording=recording.name, report=report.name, live=many)
-    session = Session(command=COMMAND, typed=typed, folder=report / "live", asks_router=True)
+    session = Session(command=COMMAND, typed=typed, folder=report / LIVE, asks_router=True)
     record_all(live_plan(chosen, plan.concurrency, plan.timeout_ms), session, addresses)
+    answered = live_answers(recorded_evaluation(read_records(report / LIVE / RECORDS), COMMAND))
+    with CompressedRecords(recording) as file:
+        known = live_records(file.records)
+        for answer in answered:
+            if answer not in known:
+                file.add({"kind": LIVE, **asdict(answer)})
 
 
 def _write_report(recording: Path, report: Path) -> None:
-    from evals.harness.rows import recorded_evaluation
-    from evals.harness.session import RECORDS
     from evals.recording.compressed import read_compressed
     from evals.recording.figures import recording_figures
-    from evals.recording.live import COMMAND, live_rows
+    from evals.recording.live import COMMAND, live_records, live_rows
     from evals.recording.recorder import item_records
     from evals.recording.report import REPORT, write_recording_report
-    from evals.records import read_records
 
     records = read_compressed(recording)
     items = item_records(records)
-    answered = report / "live" / RECORDS
-    live = live_rows(recorded_evaluation(read_records(answered), COMMAND), items) if answered.exists() else ()
+    live = live_rows(live_records(records), items)
     typed = command_line(COMMAND, recording=recording.name, report=report.name)
     show(report, write_recording_report(records, recording_figures(items), live, report, typed), REPORT)

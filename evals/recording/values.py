@@ -85,3 +85,22 @@ class ItemRecord:
     state: Mapping[str, float] = field(default_factory=dict)
     parts: Mapping[str, float] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
+
+
+@value
+class LiveAnswer:
+    """What is kept of an answer that the router gave live to a recorded item.
+
+    Attributes:
+        id: Name of the item.
+        arm: The model name: `system1`, `vote`, or `auto` for `metacog`.
+        right: Whether it is the known one.
+        tokens: Tokens generated, those of deciding among them [count].
+        system: System that the router chose; empty where the reply does not say.
+    """
+
+    id: str
+    arm: str
+    right: bool
+    tokens: int
+    system: str = ""

@@ -7,6 +7,7 @@ import pytest
 from evals.recording.calls import MOST_CHARACTERS
 from evals.recording.compressed import read_compressed
 from evals.recording.figures import recording_figures
+from evals.recording.live import LIVE, live_records, live_rows
 from evals.recording.recorder import HEADING, ITEM, MADE_WITH, item_records
 from evals.recording.report import write_recording_report
 
@@ -20,7 +21,7 @@ NAMES = frozenset({"id", "dataset", "dimension", "answer_type", "digest", "kind"
 def test_a_recording_holds_short_answers_and_no_other_text(file: Path) -> None:
     records = read_compressed(file)
 
-    assert {record["kind"] for record in records} <= {HEADING, MADE_WITH, ITEM}
+    assert {record["kind"] for record in records} <= {HEADING, MADE_WITH, ITEM, LIVE}
     for record in (one for one in records if one["kind"] == ITEM):
         assert {name for name, content in record.items() if isinstance(content, str)} <= NAMES
     answers = [one for item in item_records(records) for each in item.answers.values() for one in each]
@@ -32,10 +33,11 @@ def test_a_recording_holds_short_answers_and_no_other_text(file: Path) -> None:
 def test_the_report_in_the_pages_is_made_from_the_recording(file: Path, tmp_path: Path) -> None:
     records = read_compressed(file)
 
-    made = write_recording_report(records, recording_figures(item_records(records)), (), tmp_path, "made here")
+    items = item_records(records)
+    live = live_rows(live_records(records), items)
+    made = write_recording_report(records, recording_figures(items), live, tmp_path, "made here")
 
-    start = "## What was recorded"
-    figures = made[made.index(start) :].rstrip()
+    figures = made[made.index("## What was recorded") :]
     assert figures in (FOLDER / "report.md").read_text(encoding="utf-8"), (
         f"make it again: metacog eval record --recording {file.relative_to(FOLDER.parents[2])}"
         f" --report {FOLDER.relative_to(FOLDER.parents[2])}"

@@ -1,6 +1,7 @@
 """The replay of a recording, on recordings by hand."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ from evals.harness.rows import recorded_evaluation
 from evals.recording.columns import PRODUCT, REASONED_ONLY, orders_of, played
 from evals.recording.decisions import METACOG, SYSTEM_ONE, VOTE, decision_rows, is_sent, systems
 from evals.recording.figures import ALONE, INSIDE, RecordingFigures, recording_figures
-from evals.recording.live import live_items, live_plan, live_rows
+from evals.recording.live import live_answers, live_items, live_plan, live_records, live_rows
 from evals.recording.packing import write_pack
 from evals.recording.report import write_recording_report
-from evals.recording.values import ItemRecord
+from evals.recording.values import ItemRecord, LiveAnswer
 from evals.records import Record
 from evals.replay.pack import INVALID, read_pack
 from evals.replay.stopping import agree_rule, fixed_rule
@@ -154,9 +155,19 @@ def live(texts: Sequence[str]) -> list[Record]:
     ]  # fmt: skip
 
 
+def answers_of(records: list[Record]) -> Sequence[LiveAnswer]:
+    return live_answers(recorded_evaluation(records, "record"))
+
+
+def test_of_several_live_answers_to_an_item_the_last_counts() -> None:
+    given = [LiveAnswer(id="sums-1", arm="auto", right=right, tokens=9) for right in (False, True)]
+
+    assert live_records([{"kind": "live", **asdict(one)} for one in given]) == given[1:]
+
+
 def test_live_and_replayed_stand_side_by_side_on_the_same_items() -> None:
     items = wrong_first(8)
-    rows = {row.arm: row for row in live_rows(recorded_evaluation(live([WRONG] * 6 + [RIGHT] * 6), "record"), items)}
+    rows = {row.arm: row for row in live_rows(answers_of(live([WRONG] * 6 + [RIGHT] * 6)), items)}
 
     assert {row.live.of for row in rows.values()} == {8}, "items that are not recorded are left out"
     assert (rows["system1"].live.count, rows["system1"].replayed, rows["system1"].alike.count) == (2, 0, 6)
@@ -173,7 +184,7 @@ def test_live_choices_stand_beside_the_replayed_ones() -> None:
         record["reply"]["metacog"]["system"] = "SYSTEM_TWO" if at == 0 else "SYSTEM_ONE"
     items = wrong_first(4)
 
-    row = next(one for one in live_rows(recorded_evaluation(records, "record"), items) if one.arm == "auto")
+    row = next(one for one in live_rows(answers_of(records), items) if one.arm == "auto")
 
     assert (row.sent_live, row.sent_replayed) == (0.25, 0)
     assert row.same_choice is not None
