@@ -31,9 +31,11 @@ from cli.evaluation.common import (
 )
 from cli.evaluation.compare import compare
 from cli.evaluation.delegation import delegation
+from cli.evaluation.detectable import detectable
 from cli.evaluation.dialectic import dialectic
 from cli.evaluation.mc_mas import mc_mas
 from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
+from cli.evaluation.record import record
 from cli.evaluation.replay import replay
 from cli.terminal.output import stderr
 
@@ -51,7 +53,9 @@ app.command("mc-mas")(mc_mas)
 app.command()(autogen)
 app.command()(benchmark)
 app.command()(delegation)
+app.command()(detectable)
 app.command()(dialectic)
+app.command()(record)
 app.command()(replay)
 
 

@@ -10,11 +10,13 @@ SAME_GENERATIONS = "self-consistency"
 MAJORITY = "majority"
 # Samples of the majority vote: those of the arbiter's two solvers.
 VOTE_SAMPLES = 10
-SYSTEM_TWOS = (*(name for name in CHAT_MODELS if name not in (SYSTEM_ONE, "auto")), *ROLES, "mc-mas")
+# The default model name, by which the router decides itself.
+AUTO = "auto"
+SYSTEM_TWOS = (*(name for name in CHAT_MODELS if name != SYSTEM_ONE), *ROLES, "mc-mas")
 
 
 def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "", max_tokens: int = 0) -> Sequence[Arm]:
-    """Return every arm that a comparison of `system_two` needs.
+    """Return every arm that a comparison of `system_two` needs; the default model name routes by itself.
 
     Args:
         system_two: One of `SYSTEM_TWOS`.
@@ -24,7 +26,7 @@ def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "", max_to
     """
     roles = ["roles-greedy", "roles-random"] if system_two == "roles-optimal" else []
     arms_of_strategy = [
-        named(ROUTE, assessor=assessor),
+        *([] if system_two == AUTO else [named(ROUTE, assessor=assessor)]),
         named(SYSTEM_ONE),
         named(system_two),
         named(SAME_GENERATIONS, like=system_two),

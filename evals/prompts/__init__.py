@@ -20,5 +20,10 @@ def task(item: Item) -> Prompt:
     return render(_HERE, "task", _parts(item))
 
 
+def proposed(item: Item, answer: str) -> Prompt:
+    """Whether a proposed answer is right, for a model that sees nothing else of the conversation."""
+    return render(_HERE, "proposed", {"question": task(item).text.strip(), "answer": answer})
+
+
 def _parts(item: Item) -> Mapping[str, object]:
     return {"context": (item.context or "").strip(), "question": item.question.strip(), "options": item.lettered}

@@ -268,6 +268,31 @@ def test_every_control_by_samples_draws_a_fixed_number(made: Sequence[Arm]) -> N
     assert 1 <= drawn[0]["self_consistency_samples"] <= 10
 
 
+def test_the_default_model_name_is_compared_and_routes_by_itself() -> None:
+    assert {"auto", "vote"} <= set(SYSTEM_TWOS)
+    assert [arm.name for arm in arms("vote")][:3] == ["route", "system1", "vote"]
+
+    auto = {arm.name: arm for arm in arms("auto")}
+
+    assert "route" not in auto
+    assert auto["auto"].settings == {"model": "metacog"}
+    assert {"system1", "self-consistency", "majority"} <= set(auto)
+
+
+def test_a_comparison_of_the_default_model_name_has_gains_and_no_routing(tmp_path: Path) -> None:
+    records = [
+        run_record("compare", "system1", "auto"),
+        *items(8),
+        *(reply(f"sums-{at}", "system1", chat(WRONG)) for at in range(8)),
+        *(reply(f"sums-{at}", "auto", chat(RIGHT)) for at in range(8)),
+    ]
+
+    report = write_report(records, tmp_path, seeded(7, draws=50))
+
+    assert "| auto | 8 |" in report
+    assert figures(recorded_evaluation(records, "compare"), "auto", seeded(7, draws=50)).routings == []
+
+
 @pytest.mark.parametrize(
     ("records", "complaint"),
     [

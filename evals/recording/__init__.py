@@ -1,0 +1,1 @@
+"""Answers of the running suite to questions with known answers, recorded once and then replayed."""
