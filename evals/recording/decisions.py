@@ -17,7 +17,8 @@ from evals.replay.stopping import agree_rule
 from evals.stats.chance import Chance
 from evals.stats.gains import Contrast, mean_interval, paired_gain
 from kernel.activation import Route, activation, choose
-from kernel.learning.gains import DECIDING_LABELS, LabelledPair, gains_by_kind
+from kernel.learning.gain_words import DECIDING_LABELS
+from kernel.learning.gains import LabelledPair, gains_by_kind
 from kernel.learning.kind_shares import kind_shares
 from kernel.msv import MSV
 from kernel.statistics.bootstrap import Estimate
