@@ -13,7 +13,7 @@ from tests.support.apis import Body
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import console_at
-from tests.support.label_copies import copy_labelled_run
+from tests.support.labels import copy_labelled_run
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, Database, RunningRouter, router_at, until
 

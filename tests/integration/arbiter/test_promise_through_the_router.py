@@ -17,7 +17,7 @@ from configuration.keys import TEACH
 from kernel.prices import Price
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
-from tests.support.label_copies import copy_labelled_run
+from tests.support.labels import copy_labelled_run
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
 from tests.support.stack import ROUTER, Database, RunningRouter, router_at, until
 
