@@ -274,6 +274,20 @@ async def test_votes_of_the_next_version_are_still_labels(router: RunningRouter,
     await until(both_are_counted)
 
 
+async def test_a_label_whose_origin_the_next_version_added_is_read(
+    api: Api, router: RunningRouter, own_database: str
+) -> None:
+    run_id = await answered(api, router)
+    await api.ask("SubmitFeedback", feedback_id=new_id(), run_id=run_id, correct=True, origin="SAMPLED")
+    with psycopg.connect(libpq(own_database), autocommit=True) as connection:
+        connection.execute("UPDATE router.feedback SET origin = %s WHERE run_id = %s", [WORD, run_id])
+
+    [label] = (await api.ask("GetRun", run_id=run_id))["run"]["feedback"]
+
+    assert (label["score"], label["origin"]) == (1.0, WORD if isinstance(api, RestApi) else None)
+    assert await listed(api) == ([run_id], 0)
+
+
 async def test_figures_count_the_runs_whose_numbers_another_version_stored_in_another_form(
     api: Api, router: RunningRouter
 ) -> None:
