@@ -24,6 +24,8 @@ from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, RunningRouter, quick_storage, router_at, until
 
 QUESTION = "What is 2 + 2?"
+# System 1, as the catalogue names it.
+MODEL = "scripted"
 REQUEST = {"question": QUESTION, "strategy": "vote", "seed": 5}
 
 
@@ -342,7 +344,7 @@ async def test_labels_drawn_at_random_show_how_often_system_one_is_right(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
     store: PostgresCalibration = router.calibrator._store  # type: ignore[assignment]
-    before = {one.kind: (one.labels, one.right) for one in await store.system_one_records()}.get("", (0, 0))
+    before = {one.kind: (one.labels, one.right) for one in await store.system_one_records(MODEL)}.get("", (0, 0))
     rest = RestApi(router.rest, ROUTER)
     labels = [("system1", "EXAM", True), ("system1", "SAMPLED", False), ("system1", "VOLUNTEERED", True),
               ("vote", "EXAM", True)]  # fmt: skip
@@ -352,7 +354,7 @@ async def test_labels_drawn_at_random_show_how_often_system_one_is_right(
         label = {"feedback_id": run["run_id"], "correct": correct, "origin": origin}
         await rest.ask("SubmitFeedback", run_id=run["run_id"], **label)
 
-    after = {one.kind: (one.labels, one.right) for one in await store.system_one_records()}[""]
+    after = {one.kind: (one.labels, one.right) for one in await store.system_one_records(MODEL)}[""]
     assert (after[0] - before[0], after[1] - before[1]) == (2, 1)
 
     async def is_in_force() -> bool:
@@ -395,7 +397,7 @@ async def test_a_question_labelled_for_both_systems_is_a_pair_with_the_newest_an
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
     store: PostgresCalibration = router.calibrator._store  # type: ignore[assignment]
-    before = len(await store.labelled_pairs(["vote"]))
+    before = len(await store.labelled_pairs(["vote"], MODEL))
     rest = RestApi(router.rest, ROUTER)
     scripted.answer = Voters("It is 7.", "7", "7")
 
@@ -413,10 +415,10 @@ async def test_a_question_labelled_for_both_systems_is_a_pair_with_the_newest_an
     await label("What is 5 + 4?", "system1", "EXAM", correct=True)
     await label("What is 5 + 4?", "vote", "VOLUNTEERED", correct=True)  # not drawn at random
 
-    pairs = await store.labelled_pairs(["vote"])
+    pairs = await store.labelled_pairs(["vote"], MODEL)
     assert len(pairs) == before + 1
     assert LabelledPair(kind="", system_one=0.0, system_two=1.0) in pairs
-    assert await store.labelled_pairs(["dialectic"]) == []
+    assert await store.labelled_pairs(["dialectic"], MODEL) == []
 
     async def is_read() -> bool:
         return router.calibrator.votes.gains.overall.labels == before + 1
