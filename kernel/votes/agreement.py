@@ -52,12 +52,14 @@ class VoteAgreement:
         first_stands: Whether the answer that led then is the winner at the end; false after a tie that went on.
         last: Agreement at the end.
         went_on: Whether more votes came after the first stop.
+        complete: Whether as many votes came as may be asked for.
     """
 
     first: AgreementLevel
     first_stands: bool
     last: AgreementLevel
     went_on: bool
+    complete: bool = False
 
 
 def first_stop(groups: Sequence[Sequence[int]], votes: int, *, agree: int, most: int) -> int:
@@ -108,6 +110,7 @@ def vote_agreement(groups: Sequence[Sequence[int]], votes: int, *, agree: int, m
         first_stands=sizes[0] == largest and (stop == votes or sizes.count(largest) == 1),
         last=AgreementLevel(agreeing=len(groups[0]), against=valid - len(groups[0])),
         went_on=stop < votes,
+        complete=votes >= most,
     )
 
 

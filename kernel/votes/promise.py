@@ -220,13 +220,16 @@ class ProvedLevels:
         return first_useful_look(self.error_at_most, after=self.labels)
 
 
-def proved_levels(counts: Sequence[LevelCount], error_at_most: float, labels: int | None = None) -> ProvedLevels:
+def proved_levels(
+    counts: Sequence[LevelCount], error_at_most: float, labels: int | None = None, *, unlabelled: int = 0
+) -> ProvedLevels:
     """Return which levels keep a promise.
 
     Args:
         counts: The labelled answers of the last look, by level; their number is that of the look.
         error_at_most: The promised error [0..1].
         labels: Labels that there are in all [count]; None: those that are counted.
+        unlabelled: Answers that were drawn and not labelled [count]: each counts as an error at every level.
 
     Returns:
         Levels in their fixed order. One with too few labels for any result to keep the promise is not tested, which
@@ -253,16 +256,18 @@ def proved_levels(counts: Sequence[LevelCount], error_at_most: float, labels: in
         return ProvedLevels(error_at_most=error_at_most, labels=known)
     if counted != look.counted:
         raise ValueError(f"look {look.number} needs {look.counted} labels, not {counted}")
-    return _tested(counts, error_at_most, look, known)
+    return _tested(counts, error_at_most, look, known, unlabelled)
 
 
-def _tested(counts: Sequence[LevelCount], error_at_most: float, look: LabelLook, labels: int) -> ProvedLevels:
+def _tested(
+    counts: Sequence[LevelCount], error_at_most: float, look: LabelLook, labels: int, unlabelled: int
+) -> ProvedLevels:
     ordered = sorted(_merged(counts).values(), key=lambda one: one.level.strictness, reverse=True)
     tests: list[LevelTest] = []
     number, errors, holds = 0, 0, True
     for one in ordered:
         number, errors = number + one.labels, errors + one.errors
-        bound = error_bound(errors, number, look.error_probability)
+        bound = error_bound(errors + unlabelled, number + unlabelled, look.error_probability)
         is_tested = number >= labels_without_error(error_at_most, look.error_probability)
         holds = holds and not (is_tested and exceeds(bound, error_at_most))
         tests.append(
@@ -346,13 +351,16 @@ class PromiseLevels:
                 return self.escalated
 
 
-def promise_levels(labels: Sequence[PromiseLabel], error_at_most: float, kind: str = "") -> PromiseLevels:
+def promise_levels(
+    labels: Sequence[PromiseLabel], error_at_most: float, kind: str = "", *, unlabelled: int = 0
+) -> PromiseLevels:
     """Return which levels keep a promise on a kind of question.
 
     Args:
-        labels: Labels of one configuration, the oldest first.
+        labels: Labels of one configuration, the oldest first, each question once.
         error_at_most: The promised error [0..1].
-        kind: Kind of the question; empty: unknown.
+        kind: Kind of the question; empty: unknown, so that it may be any.
+        unlabelled: Questions that were drawn at random and not labelled [count]: each is an error at every level.
 
     Returns:
         The levels of three lists. The first takes every vote at its first stop: an answer that led there and lost is
@@ -365,21 +373,46 @@ def promise_levels(labels: Sequence[PromiseLabel], error_at_most: float, kind: s
         MalformedRequest: For an error that cannot be promised.
 
     Source:
-        SPEC 5.3. A kind has a list of its own from `KIND_LABELS` labels on. One list for each stage is ours: answers
-        that went on are the harder ones, and labels of others say nothing of them.
+        SPEC 5.3. A kind has a list of its own from `KIND_LABELS` labels on; the others share one, and a question of
+        unknown kind takes the labels of all. One list for each stage is ours: answers that went on are the harder ones,
+        and labels of others say nothing of them.
     """
+    own = kinds_with_lists(labels)
+    if not kind:
+        return _levels(labels, error_at_most, "", unlabelled)
+    if kind in own:
+        return _levels([one for one in labels if one.kind == kind], error_at_most, kind, unlabelled)
+    return shared_levels(labels, error_at_most, unlabelled=unlabelled)
+
+
+def shared_levels(labels: Sequence[PromiseLabel], error_at_most: float, *, unlabelled: int = 0) -> PromiseLevels:
+    """Return which levels keep a promise on all kinds of question without a list of their own; as `promise_levels`."""
+    own = kinds_with_lists(labels)
+    return _levels([one for one in labels if one.kind not in own], error_at_most, "", unlabelled)
+
+
+def kinds_with_lists(labels: Sequence[PromiseLabel]) -> frozenset[str]:
+    """Return the kinds with enough labels for a list of their own."""
     counted = Counter(one.kind for one in labels)
-    own = kind if kind and counted[kind] >= KIND_LABELS else ""
-    mine = [one for one in labels if (one.kind == own if own else counted[one.kind] < KIND_LABELS or not one.kind)]
-    first = _proved([(one.agreement.first, one.right and one.agreement.first_stands) for one in mine], error_at_most)
+    return frozenset(kind for kind, number in counted.items() if kind and number >= KIND_LABELS)
+
+
+def _levels(mine: Sequence[PromiseLabel], error_at_most: float, kind: str, unlabelled: int) -> PromiseLevels:
+    def proved(answers: Sequence[tuple[AgreementLevel, bool]]) -> ProvedLevels:
+        return _proved(answers, error_at_most, unlabelled)
+
+    first = proved([(one.agreement.first, one.right and one.agreement.first_stands) for one in mine])
     rest = [one for one in mine if not first.includes(one.agreement.first)]
     longer = [one for one in rest if one.agreement.went_on]
-    went_on = _proved([(one.agreement.last, one.right) for one in longer], error_at_most)
-    if went_on.last is not None:  # then every request goes on that is not stopped first
-        rest = [one for one in longer if not went_on.includes(one.agreement.last)]
-    is_known = any(one.stronger is not None for one in rest)
-    escalated = [(ESCALATED_LEVEL, one.stronger is True) for one in rest] if is_known else []
-    return PromiseLevels(kind=own, first=first, went_on=went_on, escalated=_proved(escalated, error_at_most))
+    went_on = proved([(one.agreement.last, one.right) for one in longer])
+    asks_on = went_on.last is not None
+    if asks_on:
+        rest = [one for one in rest if not (one.agreement.went_on and went_on.includes(one.agreement.last))]
+    # Where all votes are asked for, what they would have said of a vote that was not complete is not known either.
+    escalated = [(ESCALATED_LEVEL, one.stronger is True and (one.agreement.complete or not asks_on)) for one in rest]
+    if all(one.stronger is None for one in rest):
+        escalated = []
+    return PromiseLevels(kind=kind, first=first, went_on=went_on, escalated=proved(escalated))
 
 
 @value
@@ -412,11 +445,11 @@ def judged(agreement: VoteAgreement, levels: PromiseLevels) -> PromiseJudgement:
     return PromiseJudgement(stage=stage, level=level, proved=stands and levels.of(stage).includes(level))
 
 
-def _proved(answers: Sequence[tuple[AgreementLevel, bool]], error_at_most: float) -> ProvedLevels:
+def _proved(answers: Sequence[tuple[AgreementLevel, bool]], error_at_most: float, unlabelled: int = 0) -> ProvedLevels:
     """Return the levels that answers prove, which come the oldest first; those after the last look are left out."""
     look = last_look(len(answers))
     seen = answers[look.labels - look.counted : look.labels] if look else ()
-    return proved_levels(level_counts(seen), error_at_most, len(answers))
+    return proved_levels(level_counts(seen), error_at_most, len(answers), unlabelled=unlabelled)
 
 
 def level_counts(answers: Iterable[tuple[AgreementLevel, bool]]) -> Sequence[LevelCount]:
@@ -458,4 +491,4 @@ def projected_share(counts: Sequence[LevelCount], error_at_most: float, look: La
         for one in counts
         if (labels := one.labels * look.labels // total)
     ]
-    return _tested(scaled, error_at_most, look, look.labels).kept / look.labels
+    return _tested(scaled, error_at_most, look, look.labels, 0).kept / look.labels

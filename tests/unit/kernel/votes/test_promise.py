@@ -143,7 +143,9 @@ def test_an_error_that_cannot_be_promised_is_rejected_by_name(error: float) -> N
 
 
 def agreed(first: AgreementLevel, last: AgreementLevel | None = None, *, stands: bool = True) -> VoteAgreement:
-    return VoteAgreement(first=first, first_stands=stands, last=last or first, went_on=last is not None)
+    return VoteAgreement(
+        first=first, first_stands=stands, last=last or first, went_on=last is not None, complete=last is not None
+    )
 
 
 def labelled(
@@ -194,17 +196,54 @@ def test_without_a_label_of_the_stronger_model_nothing_is_counted_of_it() -> Non
     assert promise_levels([labelled(agreed(LEAST), right=False)] * 50, 0.2).escalated.labels == 0
 
 
-def test_where_all_votes_prove_enough_only_questions_that_went_on_say_what_is_left_to_the_stronger_model() -> None:
-    """250 votes that lead by one at first: after all votes 100 lead by three and 100 by one, 50 were never asked on."""
+def test_where_all_votes_prove_enough_the_stronger_model_is_left_with_what_they_do_not() -> None:
+    """After all votes 100 lead by three and 100 by one; of 20 votes that stopped it is not known what more had said."""
     far, near = AgreementLevel(agreeing=4, against=1), AgreementLevel(agreeing=3, against=2)
     went_far = [labelled(agreed(LEAST, far))] * 100
     went_near = [labelled(agreed(LEAST, near), right=False, stronger=True)] * 100
-    stopped = [labelled(agreed(LEAST), right=False, stronger=False)] * 50
+    stopped = [labelled(agreed(LEAST), right=False, stronger=True)] * 20
     mixed = [each for pair in zip(went_far, went_near, strict=True) for each in pair]
-    found = promise_levels([*mixed, *stopped], 0.1)
+    found = promise_levels([*stopped, *mixed], 0.1)
 
     assert (found.first.last, found.went_on.last) == (None, far)
-    assert (found.escalated.labels, found.escalated.tests[0].errors) == (100, 0)
+    assert (found.escalated.labels, found.escalated.tests[0].errors) == (120, 20)
+
+
+def test_a_complete_vote_in_which_no_two_agree_is_left_to_the_stronger_model() -> None:
+    """They stop first at the last vote, so that they never went on: the hardest questions of all."""
+    alone = VoteAgreement(
+        first=AgreementLevel(agreeing=1, against=4),
+        first_stands=True,
+        last=AgreementLevel(agreeing=1, against=4),
+        went_on=False,
+        complete=True,
+    )
+    far = AgreementLevel(agreeing=4, against=1)
+    proved = [labelled(agreed(LEAST, far, stands=False))] * 100
+    hard = [labelled(alone, right=False, stronger=False)] * 100
+    found = promise_levels([each for pair in zip(proved, hard, strict=True) for each in pair], 0.2)
+
+    assert found.went_on.last == far
+    assert (found.escalated.tests[0].errors, found.escalated.last) == (100, None)
+
+
+def test_a_question_of_unknown_kind_may_be_of_any_kind() -> None:
+    hard = [labelled(agreed(SURE), right=number % 2 == 0, kind="sums") for number in range(200)]
+    easy = [labelled(agreed(SURE), kind="greetings")] * 60
+    labels = [each for pair in zip(hard, [*easy, *easy, *easy, *hard[:20]], strict=True) for each in pair]
+
+    assert promise_levels(labels, 0.1, "law").first.last is None  # greetings has a list of its own here
+    assert promise_levels([*hard, *easy], 0.1, "law").first.last == SURE
+    assert promise_levels([*hard, *easy], 0.1, "").first.last is None
+
+
+def test_questions_that_were_drawn_and_not_labelled_count_as_errors() -> None:
+    labels = [labelled(agreed(SURE))] * 100
+
+    assert promise_levels(labels, 0.05).first.last == SURE
+    found = promise_levels(labels, 0.05, unlabelled=5).first
+    assert (found.last, found.tests[0].errors) == (None, 0)
+    assert found.tests[0].bound == pytest.approx(error_bound(5, 105, 0.0125), abs=1e-9)
 
 
 SUM_LABELS = [*[labelled(agreed(SURE))] * 100, *[labelled(agreed(LEAST), right=False)] * 100]
@@ -286,6 +325,7 @@ def test_a_tie_that_goes_on_lets_no_answer_stand() -> None:
         first_stands=False,
         last=AgreementLevel(agreeing=2, against=1),
         went_on=True,
+        complete=True,
     )
 
 
