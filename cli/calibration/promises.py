@@ -25,6 +25,7 @@ def report(found: Body) -> RenderableType:
         "promise": promised,
         "configuration": f"{found['version']}, of {len(found['versions'])} with labels",
         "stronger model": found["stronger"],
+        "not labelled": f"{found['unlabelled']} drawn votes, which count as errors" if found["unlabelled"] else "",
     }
     rows = [_row(kind, name, kind[name]) for kind in found["levels"] for name in STAGES if kind[name]["labels"]]
     return Group(

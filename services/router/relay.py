@@ -147,15 +147,21 @@ class Relay:
 
 
 def _is_escalated(task: StrategyTask) -> bool:
-    """Return whether a stronger model may answer after the service."""
-    return task.vote is not None and bool(task.vote.options.escalate)
+    """Return whether a stronger model may answer after the service; under a promise only one that is proved."""
+    may_answer = task.promise is None or task.promise.escalated.last is not None
+    return task.vote is not None and bool(task.vote.options.escalate) and may_answer
+
+
+def _may_fall_back(task: StrategyTask) -> bool:
+    """Return whether a single-pass call may answer after the service."""
+    return task.request.fallback and task.promise is None
 
 
 def _reserved_time_share(task: StrategyTask) -> float:
     """Return the share of the time that is kept back for a single-pass call after the service [0..1]."""
     if _is_escalated(task):
         return ESCALATION_TIME_SHARE
-    return RESERVED_TIME_SHARE if task.request.fallback else 0.0
+    return RESERVED_TIME_SHARE if _may_fall_back(task) else 0.0
 
 
 def _reserved(spend: Spend, task: StrategyTask) -> Reservation:
@@ -167,7 +173,7 @@ def _reserved(spend: Spend, task: StrategyTask) -> Reservation:
         BudgetExhausted: When that is nothing.
     """
     ledger, escalated = spend.ledger, _is_escalated(task)
-    fallback = task.request.fallback or escalated
+    fallback = _may_fall_back(task) or escalated
     if fallback and ledger.generations_left <= RESERVED_GENERATIONS:
         ledger.reserve("system2", RESERVED_GENERATIONS + 1, 0)  # which raises
     fallback_tokens = min(RESERVED_TOKENS, ledger.unspent_tokens // 4) if fallback else 0

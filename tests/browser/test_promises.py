@@ -13,7 +13,7 @@ from tests.support.apis import Body
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import console_at
-from tests.support.labels import copy_labelled_run
+from tests.support.labels import copy_promise_labels
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, Database, RunningRouter, router_at, until
 
@@ -87,11 +87,11 @@ async def test_a_withheld_answer_is_labelled_and_then_kept_by_the_labels(promise
         await tab.page.click("button[name=correct][value=true]")
         await tab.page.wait_for_selector("#feedback p")
         labelled = await tab.text("#feedback")
-        run_id = tab.page.url.rpartition("/")[2]
-        copy_labelled_run(promised.database_url, run_id, 60)
+        run = await promised.router.runs.get(tab.page.url.rpartition("/")[2])
+        copy_promise_labels(promised.database_url, run.messages_digest, 60)
 
         async def has_read() -> bool:
-            return len(promised.router.calibrator.promises._of("", "")) == 60
+            return len(promised.router.calibrator.promises.read("")) == 60
 
         await until(has_read)
         await ask_with_promise(tab)

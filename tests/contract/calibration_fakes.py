@@ -16,7 +16,7 @@ from kernel.votes.probability import LabelCount
 from services.router.core.calibration import Progress, version_in_force
 from services.router.errors import CalibrationNotFound
 from services.router.service.calibration.cascades import CascadeCount
-from services.router.service.calibration.promises import StoredPromiseLabel
+from services.router.service.calibration.promises import PromiseCounts, StoredPromiseLabel
 from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,
@@ -71,9 +71,13 @@ class FakeCalibration:
         """Return that there is no label."""
         return None
 
-    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
+    async def promise_labels(self, after: int, /) -> Sequence[StoredPromiseLabel]:
         """Return no label that proves a promise."""
         return ()
+
+    async def promise_counts(self) -> PromiseCounts:
+        """Return that there is none."""
+        return PromiseCounts()
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         """Return no labelled vote: probabilities are the prior's."""

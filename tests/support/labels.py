@@ -170,20 +170,13 @@ async def records_at(
     await service.close()
 
 
-# A row of a run and of its label with the name of its n-th copy; labels come one after another.
-NTH = "left(t.run_id, 30) || lpad(n::text, 6, '0')"
-LATER = "t.created_at + n * interval '1 microsecond'"
-COPIED = {
-    "runs": f"jsonb_build_object('run_id', {NTH}, 'document', t.document || jsonb_build_object('run_id', {NTH}))",
-    "feedback": f"jsonb_build_object('run_id', {NTH}, 'feedback_id', {NTH}, 'created_at', {LATER})",
-}
+# What labels prove takes fifty of them: these columns of one are stored for as many questions.
+COPIED = "key_name, version, model, kind, origin, agreement, is_right, created_at"
 
 
-def copy_labelled_run(database_url: str, run_id: str, count: int) -> None:
-    """Store a run and its label again until there are `count` of both, since what labels prove takes fifty of them."""
+def copy_promise_labels(database_url: str, question: str, count: int) -> None:
+    """Store what was labelled of a question for others too, until there are `count` questions."""
+    copies = f"SELECT md5(:question || n), {COPIED} FROM router.promise_labels, generate_series(2, :count) n"
+    adding = f"INSERT INTO router.promise_labels (question, {COPIED}) {copies} WHERE question = :question ORDER BY n"
     with create_engine(database_url).begin() as connection:
-        for table, of_row in COPIED.items():
-            rows = f"SELECT (jsonb_populate_record(t, {of_row})).* FROM router.{table} t, generate_series(2, :count) n"
-            query = text(f"INSERT INTO router.{table} {rows} WHERE t.run_id = :run_id")
-            copied = connection.execute(query, {"count": count, "run_id": run_id})
-            assert copied.rowcount == count - 1, f"{run_id} is not in router.{table}"
+        connection.execute(text(adding), {"question": question, "count": count})

@@ -1,9 +1,15 @@
 """Alembic runs the migrations of the router in this environment."""
 
 from chassis.database import run_migrations
-from services.router.store import calibration, feedback_tables, knowledge_tables, runs
+from services.router.store import calibration, feedback_tables, knowledge_tables, promise_labels, runs
 from services.router.store.tables import RouterTable
 
-TABLES = (calibration, feedback_tables, knowledge_tables, runs)  # importing a module declares its tables
+TABLES = (
+    calibration,
+    feedback_tables,
+    knowledge_tables,
+    promise_labels,
+    runs,
+)  # importing a module declares its tables
 
 run_migrations(RouterTable.metadata)

@@ -52,7 +52,7 @@ from services.router.core.feedback import DRAWN_AT_RANDOM, RIGHT_FROM
 from services.router.core.strategies import Strategy
 from services.router.errors import CalibrationNotFound
 from services.router.service.assessment.routing import CACHED
-from services.router.service.calibration.promises import StoredPromiseLabel
+from services.router.service.calibration.promises import PromiseCounts, StoredPromiseLabel
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
     MOST_OBSERVATIONS,
@@ -68,7 +68,7 @@ from services.router.service.calibration.values import (
 )
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.labelled_pairs import MOST_PAIRED_LABELS, is_system_one, labelled_pairs
-from services.router.store.promise_labels import promise_labels
+from services.router.store.promise_labels import promise_counts, promise_labels
 from services.router.store.runs import IS_SERVED, RunRow, began_within
 from services.router.store.tables import RouterTable
 
@@ -379,16 +379,23 @@ class PostgresCalibration:
         async with transaction(self._sessions) as session:
             return (await session.execute(query)).scalar()
 
-    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
-        """Return the newest labels of votes that were drawn at random, at most 20,000, the oldest first.
-
-        Each has what is labelled of single models on the same question of the same owner, likewise.
+    async def promise_labels(self, after: int) -> Sequence[StoredPromiseLabel]:
+        """Return the labels that were stored after the one of this number, the oldest first, at most 20,000.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
         async with transaction(self._sessions) as session:
-            return await promise_labels(session)
+            return await promise_labels(session, after)
+
+    async def promise_counts(self) -> PromiseCounts:
+        """Return how many labels are stored, and how many drawn votes have none though a later one of their key has.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        async with transaction(self._sessions) as session:
+            return await promise_counts(session)
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source.

@@ -23,6 +23,7 @@ from services.router.service.feedback.feedback import (
 )
 from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
+from services.router.store.promise_labels import add_evidence
 from services.router.store.runs import RunRow
 
 
@@ -76,6 +77,7 @@ async def _store(
         assert earlier is not None, "an insert that conflicts has found a row"
         return earlier
     await _enqueue(session, label.run_id, result.messages)
+    await add_evidence(session, result.evidence, label.created_at)
     return result.reply
 
 

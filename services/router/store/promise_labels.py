@@ -1,89 +1,112 @@
-"""Labels of votes, by which promises are proved, are read from PostgreSQL."""
+"""Labels that prove promises have a narrow table of their own: digests and numbers, which outlive their runs.
 
-import asyncio
-from collections.abc import Mapping, Sequence
+What was tested once must not change when old runs are deleted, or each deletion would be another test.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import BigInteger, Boolean, DateTime, Identity, Index, String, func, select
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped, mapped_column
 
 from chassis.json_text import dumps
 from chassis.serving.stored import from_stored, readable
-from kernel.votes.agreement import VoteAgreement
-from services.router.core.feedback import DRAWN_AT_RANDOM, RIGHT_FROM, LabelOrigin
+from services.router.core.feedback import LabelOrigin
 from services.router.core.strategies import Strategy
-from services.router.service.calibration.promises import StoredPromiseLabel
+from services.router.service.calibration.promises import PromiseCounts, StoredPromiseLabel
+from services.router.service.feedback.feedback import PromiseEvidence
 from services.router.service.runs.values import RunAgreement
 from services.router.store.feedback_tables import RunFeedbackRow
-from services.router.store.runs import IS_SERVED, RunRow
+from services.router.store.runs import IS_SAMPLED, IS_SERVED, RunRow
+from services.router.store.tables import RouterTable
 
-# Labels of votes of all owners and configurations that are read, and of single models [count].
-MOST_LABELS_READ = 20_000
-
-# What is labelled of single models on a question, by their name in the catalogue; by owner and question.
-Singles = Mapping[tuple[str, str], Mapping[str, bool]]
+# Labels that are read at a time [count].
+MOST_READ = 20_000
 
 
-async def promise_labels(session: AsyncSession) -> Sequence[StoredPromiseLabel]:
-    """Return the newest labels of votes that were drawn at random, the oldest first.
+class PromiseLabelRow(RouterTable):
+    """A row is a label of a vote (`version`), or of a single model (`model`), on a question; the first one counts."""
 
-    Where a stronger model gave the answer, its label says nothing of the winner of the votes.
-    """
-    document = RunRow.document
-    agreement = document["agreement"]
-    columns = (
-        RunRow.key_name,
-        func.coalesce(document["messages_digest"].astext, ""),
-        RunFeedbackRow.origin,
-        agreement,
-        func.coalesce(document["route"]["kind"].astext, ""),
-        func.coalesce(document["escalation"]["model"].astext, ""),
-        func.coalesce(document["escalation"]["answered"].astext, "") == "true",
-        RunFeedbackRow.score >= RIGHT_FROM,
+    __tablename__ = "promise_labels"
+    __table_args__ = (Index("ix_promise_labels_question", "key_name", "question", "version", "model", unique=True),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    key_name: Mapped[str] = mapped_column(String)
+    question: Mapped[str] = mapped_column(String(64))
+    version: Mapped[str] = mapped_column(String(64))
+    model: Mapped[str] = mapped_column(String)
+    kind: Mapped[str] = mapped_column(String)
+    origin: Mapped[str] = mapped_column(String(16))
+    agreement: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    is_right: Mapped[bool] = mapped_column(Boolean)
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+async def add_evidence(session: AsyncSession, evidence: Sequence[PromiseEvidence], created_at: datetime) -> None:
+    """Store what a label says; the first one on a question counts, so that a repeated exam proves nothing new."""
+    rows = [
+        {
+            "key_name": one.owner,
+            "question": one.question,
+            "version": one.version,
+            "model": one.model,
+            "kind": one.kind,
+            "origin": one.origin,
+            "agreement": None if one.agreement is None else asdict(one.agreement),
+            "is_right": one.is_right,
+            "created_at": created_at,
+        }
+        for one in evidence
+    ]
+    if rows:
+        await session.execute(insert(PromiseLabelRow).values(rows).on_conflict_do_nothing())
+
+
+async def promise_labels(session: AsyncSession, after: int) -> Sequence[StoredPromiseLabel]:
+    """Return the labels that were stored after the one of this number, the oldest first, at most 20,000."""
+    query = select(PromiseLabelRow).where(PromiseLabelRow.id > after).order_by(PromiseLabelRow.id).limit(MOST_READ)
+    return readable((await session.scalars(query)).all(), _label)
+
+
+async def promise_counts(session: AsyncSession) -> PromiseCounts:
+    """Return how many labels are stored, and how many drawn votes have none though a later one of their key has."""
+    stored = (await session.execute(select(func.count()).select_from(PromiseLabelRow))).scalar_one()
+    counted = select(RunFeedbackRow.run_id).where(RunFeedbackRow.run_id == RunRow.run_id, RunFeedbackRow.counts)
+    drawn = (IS_SERVED, IS_SAMPLED, RunRow.strategy.in_([Strategy.VOTE, Strategy.CASCADE]))
+    newest = (
+        select(RunRow.key_name.label("owner"), func.max(RunRow.run_id).label("run_id"))
+        .where(*drawn, counted.exists())
+        .group_by(RunRow.key_name)
+        .cte("newest")
     )
-    rows = await _labelled(
-        session,
-        columns,
-        RunRow.strategy.in_([Strategy.VOTE, Strategy.CASCADE]),
-        func.jsonb_typeof(agreement) == "object",
-    )
-    name = func.coalesce(document["catalogue_name"].astext, "")
-    question = (RunRow.key_name, document["messages_digest"].astext, name, RunFeedbackRow.score >= RIGHT_FROM)
-    alone = await _labelled(session, question, RunRow.strategy == Strategy.SYSTEM_ONE, name != "")
-    return await asyncio.to_thread(_stored, rows, alone)
-
-
-async def _labelled(session: AsyncSession, columns: Sequence[Any], *where: Any) -> Sequence[Any]:  # noqa: ANN401
+    version = RunRow.document["agreement"]["version"].astext
     query = (
-        select(*columns)
-        .select_from(RunRow)
-        .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
-        .where(IS_SERVED, RunFeedbackRow.counts, RunFeedbackRow.origin.in_(sorted(DRAWN_AT_RANDOM)), *where)
-        .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
-        .limit(MOST_LABELS_READ)
+        select(RunRow.key_name, version, func.count())
+        .join(newest, (newest.c.owner == RunRow.key_name) & (RunRow.run_id < newest.c.run_id))
+        .where(*drawn, ~counted.exists(), version.is_not(None))
+        .group_by(RunRow.key_name, version)
     )
-    return (await session.execute(query)).all()[::-1]
+    unlabelled = {(owner, found): count for owner, found, count in (await session.execute(query)).all()}
+    return PromiseCounts(labels=stored, unlabelled=unlabelled)
 
 
-def _stored(rows: Sequence[Any], alone: Sequence[Any]) -> Sequence[StoredPromiseLabel]:
-    singles: dict[tuple[str, str], dict[str, bool]] = {}
-    for owner, question, model, right in alone:  # the newest label counts
-        singles.setdefault((owner, question), {})[model] = right
-    return readable(rows, lambda row: _promise_label(row, singles))
-
-
-def _promise_label(row: Any, singles: Singles) -> StoredPromiseLabel:  # noqa: ANN401 - a row of the query
-    owner, question, origin, agreement, kind, model, escalated, right = row
-    found = from_stored(agreement, RunAgreement, record="run_agreement", record_id=dumps(agreement).decode())
-    stronger = singles.get((owner, question), {})
+def _label(row: PromiseLabelRow) -> StoredPromiseLabel:
+    agreement = None
+    if row.agreement is not None:
+        stored = dumps(row.agreement).decode()
+        agreement = from_stored(row.agreement, RunAgreement, record="run_agreement", record_id=stored)
     return StoredPromiseLabel(
-        owner=owner,
-        origin=LabelOrigin(origin),
-        version=found.version,
-        kind=kind,
-        agreement=VoteAgreement(
-            first=found.first, first_stands=found.first_stands, last=found.last, went_on=found.went_on
-        ),
-        right=right and not escalated,
-        stronger={**stronger, model: right} if escalated else stronger,
+        number=row.id,
+        owner=row.key_name,
+        question=row.question,
+        origin=LabelOrigin(row.origin),
+        version=row.version,
+        model=row.model,
+        kind=row.kind,
+        agreement=agreement,
+        is_right=row.is_right,
     )

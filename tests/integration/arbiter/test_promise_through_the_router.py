@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from openai import AsyncOpenAI
@@ -17,7 +17,7 @@ from configuration.keys import TEACH
 from kernel.prices import Price
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
-from tests.support.labels import copy_labelled_run
+from tests.support.labels import copy_promise_labels
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
 from tests.support.stack import ROUTER, Database, RunningRouter, router_at, until
 
@@ -56,6 +56,13 @@ def database_url() -> Iterator[str]:
         for service in ("router", "delegation"):
             db.migrate(f"services.{service}", database.url)
         yield database.url
+
+
+class Labelled(NamedTuple):
+    """A labelled question, and its digest."""
+
+    question: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -97,20 +104,22 @@ class Stack:
         name: str = "ann",
         origin: str = "EXAM",
         **request: Any,  # noqa: ANN401
-    ) -> None:
-        """Label a vote that says this, and store the run with its label as often as there are to be labels."""
-        run = await self.ask(self.rest(name), votes, **{"strategy": "vote", **request})
+    ) -> Labelled:
+        """Label a vote that says this, for as many questions; return one of them."""
+        asked: dict[str, Any] = {"question": f"What is 2 + 2, {new_id()}?", "strategy": "vote", **request}
+        run = await self.ask(self.rest(name), votes, **asked)
         label = {"feedback_id": run["run_id"], "correct": right, "origin": origin}
         await self.rest(name).ask("SubmitFeedback", run_id=run["run_id"], **label)
-        assert await self.router.journal.flush(10)
-        copy_labelled_run(self.database_url, run["run_id"], count)
+        if count > 1:
+            copy_promise_labels(self.database_url, run["messages_digest"], count)
+        return Labelled(asked["question"], run["messages_digest"])
 
     async def reads(self, labels: int, name: str = "ann") -> None:
         """Wait until the router has read as many labels of a key, the newest of which is in the database."""
         promises = self.router.calibrator.promises
 
         async def has_read() -> bool:
-            return len(promises._of(f"{name}-{self.test}", "")) == labels
+            return len(promises.read(f"{name}-{self.test}")) == labels
 
         await until(has_read)
 
@@ -243,7 +252,7 @@ async def test_wrong_answers_keep_a_promise_from_being_proved(stack: Stack) -> N
 
     run = await stack.ask(stack.rest(), AGREE, **PROMISE)
 
-    assert outcome_of(run) == ("WITHHELD", "FIRST", "not yet: 50 of 100 labels")
+    assert outcome_of(run) == ("WITHHELD", "FIRST", "50 labels do not prove it; tested again at 100")
 
 
 async def test_more_votes_are_asked_for_where_their_agreement_is_proved(stack: Stack) -> None:
@@ -267,17 +276,12 @@ async def test_the_stronger_model_answers_where_its_answers_are_proved(
     async with stack_at(scripted, database_url, tmp_path, cascade_escalate="strong") as stack:
         stack.strong.answer = lambda _body: ["It is 4."]
         rest = stack.rest()
-        await stack.label(50, ("5", "4", "6", "7", "8"), right=False)
-        run = (await rest.ask("Answer", question=QUESTION, model="strong", seed=5))["run"]
+        labelled = await stack.label(1, ("5", "4", "6", "7", "8"), right=False)
+        run = (await rest.ask("Answer", question=labelled.question, model="strong", seed=5))["run"]
         label = {"feedback_id": run["run_id"], "correct": True, "origin": "EXAM"}
         await rest.ask("SubmitFeedback", run_id=run["run_id"], **label)
+        copy_promise_labels(database_url, labelled.digest, 50)
         await stack.reads(50)
-
-        async def knows_the_stronger_model() -> bool:
-            found = stack.router.calibrator.promises._of(f"ann-{stack.test}", "")
-            return all(one.stronger == {"strong": True} for one in found)
-
-        await until(knows_the_stronger_model)
         calls = len(stack.strong.requests)
         run = await stack.ask(rest, ("5", "4", "6", "7", "8"), **PROMISE)
 
@@ -385,7 +389,7 @@ async def test_labels_of_sampled_runs_count_and_others_are_rejected(
 
         assert (run["sampled"], len(listed), len(others)) == (drawn, int(drawn), int(not drawn))
         if drawn:
-            await rest.ask("SubmitFeedback", **label)
+            await rest.ask("SubmitFeedback", **{**label, "origin": "VOLUNTEERED"})  # on a drawn run that counts too
             await stack.reads(1)
             return
         with pytest.raises(ApiError, match="was not drawn at random") as raised:
@@ -418,3 +422,45 @@ async def test_what_can_be_promised_is_reported_with_what_more_labels_would_prov
     }
     assert [one["labels"] for one in first["projection"]] == [50, 100, 200, 400, 800, 1600, 3200]
     assert (await stack.api(kind, "bob").ask("GetPromises"))["versions"] == []
+
+
+async def test_drawn_runs_that_are_not_labelled_count_as_errors(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    """Who labels only those that are right would prove whatever they like."""
+    async with stack_at(scripted, database_url, tmp_path, label_share=1.0) as stack:
+        skipped = [await stack.ask(stack.rest(), AGREE, question=f"What is 2 + {number}?") for number in range(20)]
+        assert await stack.router.journal.flush(10)
+        await stack.label(50, origin="SAMPLED")
+        await stack.reads(50)
+        run = await stack.ask(stack.rest(), AGREE, **PROMISE)
+        report = await stack.rest().ask("GetPromises", error_at_most=0.2)
+        for one in skipped:
+            label = {"feedback_id": one["run_id"], "correct": True, "origin": "SAMPLED"}
+            await stack.rest().ask("SubmitFeedback", run_id=one["run_id"], **label)
+        await stack.reads(70)
+
+        async def is_proved() -> bool:
+            found = await stack.ask(stack.rest(), AGREE, **PROMISE)
+            return outcome_of(found)[0] == "PROVED"
+
+        await until(is_proved)
+
+    assert outcome_of(run) == ("WITHHELD", "FIRST", "50 labels do not prove it; tested again at 100")
+    assert report["unlabelled"] == 20
+
+
+async def test_a_repeated_question_proves_nothing_new(stack: Stack) -> None:
+    for _ in range(3):
+        await stack.label(1, question=QUESTION)
+    await stack.label(1)
+    await stack.reads(2)
+
+
+async def test_a_vote_that_ended_early_proves_nothing_and_is_withheld(stack: Stack) -> None:
+    await stack.label(50)
+    await stack.reads(50)
+    run = await stack.ask(stack.rest(), ("4", "5", "4"), envelope={"max_generations": 2}, **PROMISE)
+
+    assert (run["agreement"], run["outcome"]) == (None, "ABSTAINED")
+    assert outcome_of(run) == ("WITHHELD", None, "asking ended before its rule did: BUDGET_EXHAUSTED")

@@ -8,10 +8,11 @@ import pytest
 from chassis.json_text import dumps
 from chassis.shared_results import SharedResults
 from cli.answers.drawing_answers import promised
-from kernel.votes.agreement import AgreementLevel, VoteAgreement
+from kernel.votes.agreement import AgreementLevel
 from services.router.core.feedback import LabelOrigin
-from services.router.service.calibration.promises import Promises, StoredPromiseLabel
+from services.router.service.calibration.promises import PromiseCounts, Promises, StoredPromiseLabel
 from services.router.service.calibration.values import GetPromisesRequest
+from services.router.service.runs.values import RunAgreement
 from tests.support.models.scripted_service import ScriptedService
 from tests.unit.cli.running import Metacog
 
@@ -25,20 +26,28 @@ class Labels:
     def __init__(self, *counted: tuple[int, AgreementLevel, bool]) -> None:
         self._counted = counted
 
-    async def promise_labels(self) -> list[StoredPromiseLabel]:
-        """Return them."""
+    async def promise_labels(self, after: int, /) -> list[StoredPromiseLabel]:
+        """Return those after a number."""
+        answers = [(level, right) for count, level, right in self._counted for _ in range(count)]
         return [
             StoredPromiseLabel(
+                number=number,
                 owner="",
+                question=str(number),
                 origin=LabelOrigin.EXAM,
                 version="v1",
+                model="",
                 kind="",
-                agreement=VoteAgreement(first=level, first_stands=True, last=level, went_on=False),
-                right=right,
+                agreement=RunAgreement(first=level, first_stands=True, last=level, went_on=False, version="v1"),
+                is_right=right,
             )
-            for count, level, right in self._counted
-            for _ in range(count)
+            for number, (level, right) in enumerate(answers, 1)
+            if number > after
         ]
+
+    async def promise_counts(self) -> PromiseCounts:
+        """Return how many there are."""
+        return PromiseCounts(labels=sum(count for count, _, _ in self._counted))
 
 
 async def reported(labels: Labels, error_at_most: float) -> Any:  # noqa: ANN401

@@ -1348,12 +1348,17 @@ class GetPromisesResponse(_message.Message):
     LEVELS_FIELD_NUMBER: _builtins.int
     CURVE_FIELD_NUMBER: _builtins.int
     STRONGER_FIELD_NUMBER: _builtins.int
+    UNLABELLED_FIELD_NUMBER: _builtins.int
     error_at_most: _builtins.float
     """The promised error [0..1]."""
     version: _builtins.str
     """Version of the configuration; empty where there is no label."""
     stronger: _builtins.str
     """Model that `escalated` is about; empty: none."""
+    unlabelled: _builtins.int
+    """Votes on runs that were drawn at random and are not labelled, though later ones are [count]: each counts as an error
+    at every level.
+    """
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """All versions with labels, that with the newest label first."""
@@ -1375,10 +1380,11 @@ class GetPromisesResponse(_message.Message):
         levels: _abc.Iterable[Global___PromiseLevels] | None = ...,
         curve: _abc.Iterable[Global___PromisePoint] | None = ...,
         stronger: _builtins.str = ...,
+        unlabelled: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["curve", b"curve", "error_at_most", b"error_at_most", "levels", b"levels", "stronger", b"stronger", "version", b"version", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["curve", b"curve", "error_at_most", b"error_at_most", "levels", b"levels", "stronger", b"stronger", "unlabelled", b"unlabelled", "version", b"version", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -923,12 +923,17 @@ class RunAgreement(_message.Message):
     LAST_FIELD_NUMBER: _builtins.int
     WENT_ON_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
     first_stands: _builtins.bool
     """Whether the answer that led then is the winner at the end."""
     went_on: _builtins.bool
     """Whether more votes came after the first stop."""
     version: _builtins.str
-    """Version of the configuration of votes, within which labels are compared: sources, their models, numbers of votes."""
+    """Version of the configuration of votes, within which labels are compared: sources, their models, numbers of votes,
+    and the sources that were left out.
+    """
+    complete: _builtins.bool
+    """Whether as many votes came as may be asked for."""
     @_builtins.property
     def first(self) -> _vote_pb2.VoteAgreementLevel:
         """When enough votes agreed, or no answer could reach as many any more."""
@@ -945,10 +950,11 @@ class RunAgreement(_message.Message):
         last: _vote_pb2.VoteAgreementLevel | None = ...,
         went_on: _builtins.bool = ...,
         version: _builtins.str = ...,
+        complete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "first_stands", b"first_stands", "last", b"last", "version", b"version", "went_on", b"went_on"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "first", b"first", "first_stands", b"first_stands", "last", b"last", "version", b"version", "went_on", b"went_on"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,7 @@ from kernel.msv import MSV
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
-from kernel.votes.promise import PromiseLevels
+from kernel.votes.promise import MOST_ERROR, PromiseLevels, promise_levels
 from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import default_agree
 from services.router import metrics
@@ -221,6 +221,11 @@ async def unknown_kind() -> str:
     return ""
 
 
+async def no_levels(version: str) -> PromiseLevels:
+    """Return that nothing is proved."""
+    return promise_levels([], MOST_ERROR)
+
+
 @value
 class StrategyTask:
     """A strategy task is the input of a strategy.
@@ -233,6 +238,7 @@ class StrategyTask:
         draft: The System 1 answer, where there is one already.
         vote: Who votes; None where the strategy asks for no votes.
         promise: The levels of agreement at which an answer is given; None: at every one.
+        levels_of: Returns the same for another version of the votes, whose sources were left out.
         answer_tokens: Tokens of an answer whose request states none [count].
         experience: The agents' experience with the question, as the assigner takes it; None where it was not asked for.
         kind: Returns the kind of the question, which may still be looked for; empty: unknown.
@@ -245,6 +251,7 @@ class StrategyTask:
     draft: DraftAnswer | None = None
     vote: PlannedVote | None = None
     promise: PromiseLevels | None = None
+    levels_of: Callable[[str], Awaitable[PromiseLevels]] = no_levels
     answer_tokens: int = 1024
     experience: Mapping[str, Any] | None = None
     kind: Callable[[], Awaitable[str]] = unknown_kind
@@ -597,6 +604,7 @@ class RunInProgress:
             draft=None if by_policy else self.draft,
             vote=self.vote,
             promise=self.levels,
+            levels_of=self._levels_of,
             answer_tokens=self._context.answer_tokens,
             kind=self.kind,
         )
@@ -612,17 +620,7 @@ class RunInProgress:
             BudgetExhausted, DeadlineExceeded: When the envelope has no room for it.
         """
         plans = self._context.vote_plans
-        planned = plans.planned(strategy, self.request, policy_row, promised=self.is_promised)
-        msv = self.route.msv if self.route is not None and not self.is_promised else None
-        self.vote = plans.agreed(planned, default_agree(msv))
-        if self.promise is not None and self.is_promised:
-            self.levels = self._context.promises.levels(
-                self.origin.key_name,
-                self.vote.version,
-                await self.kind(),
-                self.vote.options.escalate,
-                self.promise.error_at_most,
-            )
+        self.vote = plans.planned(strategy, self.request, policy_row, promised=self.is_promised)
         if self.draft is None and self.vote.has_draft and not self.vote.asks_ahead:
             others_vote = bool(self.vote.options.sources)
             found = await voting_draft(self._drafter, self.spend, others_vote=others_vote)
@@ -630,6 +628,22 @@ class RunInProgress:
             if found.problem:
                 self.vote = replace(self.vote, has_draft=False)
                 self._left_out = [found.problem]
+        msv = self.route.msv if self.route is not None and not self.is_promised else None
+        self.vote = plans.agreed(self.vote, default_agree(msv))
+        if self.is_promised:
+            self.levels = await self._levels_of(self.vote.version)
+
+    async def _levels_of(self, version: str) -> PromiseLevels:
+        """Return the levels that keep the promise with votes of a version."""
+        if self.promise is None or self.vote is None:
+            return await no_levels(version)
+        return await self._context.promises.levels(
+            self.origin.key_name,
+            version,
+            await self.kind(),
+            self.vote.options.escalate,
+            self.promise.error_at_most,
+        )
 
     def note_first_token(self, event: Event | PassedThrough) -> None:
         """Note when the first text of the answer came."""

@@ -3,13 +3,16 @@
 Source: SPEC 5.3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Protocol
 
+from chassis.json_text import dumps
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from kernel.votes.agreement import VoteAgreement, vote_agreement
 from kernel.votes.promise import PromiseLevels, PromiseStage, ProvedLevels, judged, promise_levels
+from kernel.votes.votes import VoteStop
 from services.router.core.strategies import Strategy
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.runs.values import PromiseOutcome, PromiseState, RunAgreement
@@ -21,6 +24,9 @@ BY_PROMISE = "promise"
 NOT_COMPARED = "answers to this question cannot be compared, so that none can agree"
 NO_ANSWER = "no vote has a valid answer"
 FIRST_LOST = "the answer that was ahead where enough votes agreed is not the one that won"
+ENDED_EARLY = "asking ended before its rule did: {}"
+# Why asking ends by its rule; a vote that ended otherwise says nothing of others, nor they of it.
+RULED_STOPS = frozenset({VoteStop.AGREED, VoteStop.MOST_ASKED, VoteStop.OUT_OF_REACH})
 
 
 class PromisesInForce(Protocol):
@@ -32,8 +38,8 @@ class PromisesInForce(Protocol):
 
     usual: float | None
 
-    def levels(self, owner: str, version: str, kind: str, stronger: str, error_at_most: float) -> PromiseLevels:
-        """Return which levels keep a promise; never waits."""
+    async def levels(self, owner: str, version: str, kind: str, stronger: str, error_at_most: float) -> PromiseLevels:
+        """Return which levels keep a promise, by the labels that were read last; waits for no database."""
 
 
 class WithoutLabels:
@@ -41,7 +47,7 @@ class WithoutLabels:
 
     usual: float | None = None
 
-    def levels(self, owner: str, version: str, kind: str, stronger: str, error_at_most: float) -> PromiseLevels:
+    async def levels(self, owner: str, version: str, kind: str, stronger: str, error_at_most: float) -> PromiseLevels:
         """Return that no level keeps it."""
         return promise_levels([], error_at_most, kind)
 
@@ -99,39 +105,57 @@ def promise_of_run(request: AnswerRequest, named: Strategy | None, usual: float 
 
 
 def run_agreement(account: Mapping[str, Any], version: str) -> RunAgreement | None:
-    """Return the agreement of a vote; None where no vote was valid when asking could have stopped first.
+    """Return the agreement of a vote; None without a valid vote at the first stop, or where no rule ended it.
 
     Args:
         account: The account of the vote, as REST spells it.
-        version: Version of its configuration.
+        version: Version of its configuration; sources that were left out make it another one.
     """
-    if "votes" not in account:
+    if account.get("stop_reason") not in RULED_STOPS:
         return None
     groups = [group["votes"] for group in account.get("groups") or ()]
     found = vote_agreement(groups, len(account["votes"]), agree=account["agree"], most=account["most"])
     if found is None:
         return None
     return RunAgreement(
-        first=found.first, first_stands=found.first_stands, last=found.last, went_on=found.went_on, version=version
+        first=found.first,
+        first_stands=found.first_stands,
+        last=found.last,
+        went_on=found.went_on,
+        complete=found.complete,
+        version=_version(version, account.get("left_out") or ()),
     )
 
 
-def promise_outcome(agreement: RunAgreement | None, levels: PromiseLevels, answer: str) -> PromiseOutcome:
+def _version(version: str, left_out: Sequence[str]) -> str:
+    """Return the version of votes without some sources, each named before its reason."""
+    if not left_out:
+        return version
+    names = sorted({one.partition(":")[0] for one in left_out})
+    return sha256(dumps([version, names])).hexdigest()[: len(version)]
+
+
+def promise_outcome(
+    agreement: RunAgreement | None, levels: PromiseLevels, answer: str, stop_reason: str = ""
+) -> PromiseOutcome:
     """Return whether labels prove that an answer of votes keeps a promise.
 
     Args:
-        agreement: Agreement of the votes; None without a valid one.
+        agreement: Agreement of the votes; None without one.
         levels: The levels that keep the promise.
         answer: The answer; empty: there is none.
+        stop_reason: Why asking ended.
     """
     if agreement is None or not answer:
-        return withheld(levels, NO_ANSWER, answer)
+        ended = stop_reason and stop_reason not in RULED_STOPS
+        return withheld(levels, ENDED_EARLY.format(stop_reason) if ended else NO_ANSWER, answer)
     found = judged(
         VoteAgreement(
             first=agreement.first,
             first_stands=agreement.first_stands,
             last=agreement.last,
             went_on=agreement.went_on,
+            complete=agreement.complete,
         ),
         levels,
     )
@@ -169,8 +193,10 @@ def not_proved(proved: ProvedLevels) -> str:
     following = proved.next_look
     if following is None:
         return f"{proved.labels} labels do not prove it, and more cannot"
-    if proved.look is None or proved.last is None:
+    if not any(test.proved is not None for test in proved.tests):
         return f"not yet: {proved.labels} of {following.labels} labels"
+    if proved.last is None:
+        return f"{proved.labels} labels do not prove it; tested again at {following.labels}"
     return f"{proved.labels} labels prove it only for answers with more agreement; tested again at {following.labels}"
 
 

@@ -116,10 +116,11 @@ class VotePlans:
             agree: Votes for one answer that decide, unless the vote states it [count].
         """
         options = replace(vote.options, agree=vote.options.agree or agree)
-        snapshot = self._models.current()
+        snapshot, stronger = self._models.current(), options.escalate or self._cascade.escalate
         configuration = [
             [options.agree, options.most, options.ahead, vote.has_draft, vote.keep_order],
             snapshot.default.config.model,
+            stronger and snapshot.named(stronger).config.model,
             *([one.agent, one.model and snapshot.named(one.model).config.model, one.mode] for one in options.sources),
         ]
         version = sha256(dumps(configuration)).hexdigest()[:VERSION_LENGTH]

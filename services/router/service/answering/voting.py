@@ -20,6 +20,7 @@ from kernel.votes.votes import VoteOutcome
 from services.router.metrics import count_cascade
 from services.router.service.answering.answer import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.promised_answers import (
+    FIRST_LOST,
     NOT_COMPARED,
     NOT_PROVED,
     escalated,
@@ -85,7 +86,10 @@ class Voting:
             version = task.vote.version if task.vote is not None else ""
             result = replace(result, agreement=run_agreement(result.deliberation or {}, version))
         if task.promise is not None:
-            following = self._promised(task.promise, escalate, reason, result, task, spend)
+            levels = task.promise
+            if result.agreement is not None and task.vote is not None and result.agreement.version != task.vote.version:
+                levels = await task.levels_of(result.agreement.version)
+            following = self._promised(levels, escalate, reason, result, task, spend)
         elif escalate:
             following = self._cascade(escalate, reason, result, task, spend)
         else:
@@ -107,8 +111,11 @@ class Voting:
         if reason is EscalationReason.NOT_COMPARABLE:
             outcome = withheld(levels, NOT_COMPARED, task.draft.text if task.draft is not None else "")
         else:
-            outcome = promise_outcome(voted.agreement, levels, voted.text)
-        may_escalate = model and voted.agreement is not None and levels.escalated.includes(ESCALATED_LEVEL)
+            stop_reason = (voted.deliberation or {}).get("stop_reason") or ""
+            outcome = promise_outcome(voted.agreement, levels, voted.text, stop_reason)
+        # An answer that was overtaken is in no list of the questions that are left to the stronger model.
+        is_left = voted.agreement is not None and outcome.reason != FIRST_LOST
+        may_escalate = model and is_left and levels.escalated.includes(ESCALATED_LEVEL)
         if outcome.state is not PromiseState.WITHHELD or not may_escalate:
             async with aclosing(_given(_kept(voted, outcome))) as events:
                 async for event in events:

@@ -15,7 +15,6 @@ from kernel.thresholds import DECIMALS
 from kernel.values import value
 from kernel.votes.agreement import VoteAgreement
 from kernel.votes.promise import (
-    KIND_LABELS,
     MOST_LABELS,
     LevelCount,
     LevelTest,
@@ -23,9 +22,11 @@ from kernel.votes.promise import (
     PromiseLevels,
     ProvedLevels,
     kept_share,
+    kinds_with_lists,
     look_numbered,
     projected_share,
     promise_levels,
+    shared_levels,
 )
 from services.router.core.feedback import LabelOrigin
 from services.router.service.calibration.values import (
@@ -37,6 +38,7 @@ from services.router.service.calibration.values import (
     StageLevels,
     TestedLevel,
 )
+from services.router.service.runs.values import RunAgreement
 
 # Promises whose kept share is shown beside the one that was asked for [0..1], and that of a request that states none.
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
@@ -45,39 +47,62 @@ USUAL_ERROR = 0.05
 PROJECTED = tuple(look_numbered(number) for number in range(1, 8) if look_numbered(number).labels <= MOST_LABELS)
 # Levels that are held for answering [count], and the steps in which promises differ for it [1/step].
 MOST_HELD, STEPS = 1_024, 1_000
+# Labels of an owner and configuration that are read, up to a look after which levels stay [count]; and those that are
+# read again, for transactions that ended late.
+MOST_KEPT, OVERLAP = look_numbered(9).labels, 1_000
 
 
 @value
 class StoredPromiseLabel:
-    """A stored promise label is a labelled vote whose question was drawn at random.
+    """A stored promise label is a label of a question that was drawn at random.
 
     Attributes:
+        number: Its place among all, in the order in which they were stored.
         owner: Name of the API key of its request.
+        question: Digest of the conversation.
         origin: How it was drawn.
-        version: Configuration of votes that it was answered by.
+        version: Configuration of the votes; empty: of a single model.
+        model: The single model, by its name in the catalogue; empty: of votes.
         kind: Kind of the question; empty: unknown.
-        agreement: Agreement of the votes.
-        right: Whether the winner of the votes is right; false where that is not known.
-        stronger: Whether other models are right on the same question, by their name in the catalogue.
+        agreement: Agreement of the votes; None for a single model.
+        is_right: Whether the answer is right; of votes false too where a stronger model answered instead.
     """
 
+    number: int
     owner: str
+    question: str
     origin: LabelOrigin
     version: str
+    model: str
     kind: str
-    agreement: VoteAgreement
-    right: bool
-    stronger: Mapping[str, bool] = field(default_factory=dict)
+    agreement: RunAgreement | None
+    is_right: bool
+
+
+@value
+class PromiseCounts:
+    """These counts say whether there are labels that were not read yet.
+
+    Attributes:
+        labels: Labels that are stored [count].
+        unlabelled: Drawn votes without a label though a later one of their key has one [count], by owner and version.
+    """
+
+    labels: int = 0
+    unlabelled: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 SharedReports = SharedResults[tuple[str, GetPromisesRequest], GetPromisesResponse]
 
 
 class PromiseLabelStore(Protocol):
-    """This store holds labels of votes; it may raise `DatabaseUnavailable`."""
+    """This store holds labels; it may raise `DatabaseUnavailable`."""
 
-    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
-        """Return the newest labels of votes that were drawn at random, the oldest first."""
+    async def promise_labels(self, after: int, /) -> Sequence[StoredPromiseLabel]:
+        """Return the labels that were stored after the one of this number, the oldest first, a bounded number."""
+
+    async def promise_counts(self) -> PromiseCounts:
+        """Return how many labels there are."""
 
 
 class Promises:
@@ -101,20 +126,49 @@ class Promises:
         self._exam_keys = frozenset(exam_keys)
         self.usual = usual
         self._stronger = stronger
-        self._labels: Sequence[StoredPromiseLabel] = ()
+        self._counts = PromiseCounts()
+        self._last, self._seen = 0, set[int]()
+        # Labels of votes by owner and version, and of single models by owner and question.
+        self._votes: dict[tuple[str, str], list[StoredPromiseLabel]] = {}
+        self._singles: dict[tuple[str, str], dict[str, bool]] = {}
         self._held: dict[tuple[str, str, str, str, float], PromiseLevels] = {}
 
     async def refresh(self) -> None:
-        """Read the labels again.
+        """Read the labels that are new.
 
         Raises:
             DatabaseUnavailable: When the database is away; what was read before stays.
         """
-        labels = await self._store.promise_labels()
-        if labels != self._labels:
-            self._labels, self._held = labels, {}
+        counts = await self._store.promise_counts()
+        if counts == self._counts:
+            return
+        fresh = await self._fresh() if counts.labels != self._counts.labels else ()
+        for label in fresh:  # without a pause until the levels that rested on fewer labels are dropped
+            self._add(label)
+        self._counts, self._held = counts, {}
 
-    def levels(self, owner: str, version: str, kind: str, stronger: str, error_at_most: float) -> PromiseLevels:
+    async def _fresh(self) -> Sequence[StoredPromiseLabel]:
+        """Return the labels from the last one on; a transaction that ended late may have stored one before it."""
+        found: list[StoredPromiseLabel] = []
+        after = max(0, self._last - OVERLAP)
+        while labels := await self._store.promise_labels(after):
+            found += labels
+            after = labels[-1].number
+        return found
+
+    def _add(self, label: StoredPromiseLabel) -> None:
+        if label.number in self._seen:
+            return
+        self._seen.add(label.number)
+        self._last = max(self._last, label.number)
+        if label.model:
+            self._singles.setdefault((label.owner, label.question), {}).setdefault(label.model, label.is_right)
+            return
+        known = self._votes.setdefault((label.owner, label.version), [])
+        if len(known) < MOST_KEPT:
+            known.append(label)
+
+    async def levels(self, owner: str, version: str, kind: str, stronger: str, error_at_most: float) -> PromiseLevels:
         """Return which levels keep a promise.
 
         Args:
@@ -127,11 +181,11 @@ class Promises:
         Raises:
             MalformedRequest: For an error that cannot be promised.
         """
-        error = floor(round(error_at_most * STEPS, DECIMALS)) / STEPS
-        key = (owner, version, kind, stronger, error)
+        key = (owner, version, kind, stronger, _step(error_at_most))
         found = self._held.get(key)
         if found is None:
-            found = promise_levels([_label(one, stronger) for one in self._of(owner, version)], error, kind)
+            labels, unlabelled = self._labels(owner, version, stronger)
+            found = await in_thread(promise_levels, labels, key[-1], kind, unlabelled=unlabelled)
             if len(self._held) >= MOST_HELD:
                 self._held.pop(next(iter(self._held)))
             self._held[key] = found
@@ -145,46 +199,82 @@ class Promises:
         """
         return await shared.get((owner, request), partial(in_thread, self._report, request, owner))
 
-    def _of(self, owner: str, version: str) -> Sequence[StoredPromiseLabel]:
-        """Return the labels that count for an owner; an empty version: of every configuration."""
-        return [
+    def read(self, owner: str, version: str = "") -> Sequence[StoredPromiseLabel]:
+        """Return the labels of votes that count for an owner, each question once; empty version: of all."""
+        mine = [
             one
-            for one in self._labels
-            if (not version or one.version == version)
-            and (one.owner == owner or (one.origin is LabelOrigin.EXAM and one.owner in self._exam_keys))
+            for (name, configuration), labels in list(self._votes.items())
+            if (name == owner or name in self._exam_keys) and version in ("", configuration)
+            for one in labels
+            if name == owner or one.origin is LabelOrigin.EXAM
         ]
+        found: dict[tuple[str, str], StoredPromiseLabel] = {}
+        for one in sorted(mine, key=lambda label: label.number):
+            found.setdefault((one.version, one.question), one)
+        return list(found.values())
+
+    def _labels(self, owner: str, version: str, stronger: str) -> tuple[Sequence[PromiseLabel], int]:
+        """Return the labels of one configuration, and the drawn votes of the owner without one [count]."""
+        labels = [
+            PromiseLabel(
+                kind=one.kind,
+                agreement=_agreement(one.agreement),
+                right=one.is_right,
+                stronger=self._singles.get((one.owner, one.question), {}).get(stronger) if stronger else None,
+            )
+            for one in self.read(owner, version)
+            if one.agreement is not None
+        ]
+        return labels, self._counts.unlabelled.get((owner, version), 0)
 
     def _report(self, request: GetPromisesRequest, owner: str) -> GetPromisesResponse:
-        error_at_most = request.error_at_most or self.usual or USUAL_ERROR
+        error = _step(request.error_at_most or self.usual or USUAL_ERROR)
         stronger = request.stronger or self._stronger()
-        versions = list(dict.fromkeys(one.version for one in reversed(self._of(owner, ""))))
+        versions = list(dict.fromkeys(one.version for one in reversed(self.read(owner))))
         version = request.version or next(iter(versions), "")
-        labels = [_label(one, stronger) for one in self._of(owner, version)] if version else []
-        kinds = sorted({one.kind for one in labels if one.kind})
-        own = [kind for kind in kinds if sum(one.kind == kind for one in labels) >= KIND_LABELS]
+        labels, unlabelled = self._labels(owner, version, stronger) if version else ((), 0)
+        own = [promise_levels(labels, error, kind, unlabelled=unlabelled) for kind in sorted(kinds_with_lists(labels))]
+        found = [*own, shared_levels(labels, error, unlabelled=unlabelled)]
         return GetPromisesResponse(
-            error_at_most=error_at_most,
+            error_at_most=error,
             version=version,
             versions=versions,
-            levels=[_kind_promise(labels, error_at_most, kind) for kind in (*own, "")],
+            levels=[_kind_promise(levels) for levels in found],
             curve=[
-                PromisePoint(error_at_most=each, kept_share=kept_share(promise_levels(labels, each).first))
-                for each in sorted({*CURVE, error_at_most})
+                PromisePoint(
+                    error_at_most=each,
+                    kept_share=kept_share(promise_levels(labels, each, unlabelled=unlabelled).first),
+                )
+                for each in sorted({*CURVE, error})
             ],
             stronger=stronger,
+            unlabelled=unlabelled,
         )
 
 
-def _label(stored: StoredPromiseLabel, stronger: str) -> PromiseLabel:
-    return PromiseLabel(
-        kind=stored.kind, agreement=stored.agreement, right=stored.right, stronger=stored.stronger.get(stronger)
+def _step(error_at_most: float) -> float:
+    """Return the next smaller thousandth, for which levels are held.
+
+    Example:
+        >>> _step(0.0505), _step(0.05), _step(0.0029)
+        (0.05, 0.05, 0.002)
+    """
+    return floor(round(error_at_most * STEPS, DECIMALS)) / STEPS
+
+
+def _agreement(found: RunAgreement) -> VoteAgreement:
+    return VoteAgreement(
+        first=found.first,
+        first_stands=found.first_stands,
+        last=found.last,
+        went_on=found.went_on,
+        complete=found.complete,
     )
 
 
-def _kind_promise(labels: Sequence[PromiseLabel], error_at_most: float, kind: str) -> KindPromise:
-    levels = promise_levels(labels, error_at_most, kind)
+def _kind_promise(levels: PromiseLevels) -> KindPromise:
     return KindPromise(
-        kind=kind,
+        kind=levels.kind,
         first=_stage(levels.first),
         went_on=_stage(levels.went_on),
         escalated=_stage(levels.escalated),

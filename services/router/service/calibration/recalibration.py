@@ -22,7 +22,7 @@ from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.metrics import MAPS_FITTED, MAPS_IN_FORCE
 from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.calibration.calibration_error import CalibrationErrors
-from services.router.service.calibration.promises import Promises, StoredPromiseLabel
+from services.router.service.calibration.promises import PromiseCounts, Promises, StoredPromiseLabel
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 from services.router.service.calibration.vote_probability import VoteProbability
 from services.router.service.timeouts import wait_within
@@ -109,8 +109,11 @@ class RecalibrationStore(Protocol):
     async def newest_label(self) -> datetime | None:
         """Return when the newest label that counts was received; None without one."""
 
-    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
-        """Return the newest labels of votes that were drawn at random, the oldest first."""
+    async def promise_labels(self, after: int, /) -> Sequence[StoredPromiseLabel]:
+        """Return the labels of questions drawn at random that were stored after the one of this number."""
+
+    async def promise_counts(self) -> PromiseCounts:
+        """Return how many of these labels there are."""
 
     async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
         """Return the newest labelled answers."""

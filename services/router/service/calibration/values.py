@@ -253,6 +253,7 @@ class GetPromisesResponse:
     levels: Sequence[KindPromise]
     curve: Sequence[PromisePoint]
     stronger: str
+    unlabelled: int
 
 
 @value

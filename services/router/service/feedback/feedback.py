@@ -1,7 +1,7 @@
 """This use case stores feedback on a run's answer once, and delivers it to those who learn from it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Any, Protocol
@@ -13,11 +13,21 @@ from chassis.serving.auth import ApiKey
 from configuration.keys import TEACH
 from kernel.outcomes import Outcome
 from kernel.values import value
-from services.router.core.feedback import FeedbackUse, LabelOrigin, Learnable, score_of, task_ids, use_of_feedback
+from services.router.core.feedback import (
+    DRAWN_AT_RANDOM,
+    FeedbackUse,
+    LabelOrigin,
+    Learnable,
+    is_right,
+    score_of,
+    task_ids,
+    use_of_feedback,
+)
+from services.router.core.strategies import Strategy
 from services.router.errors import NotSampled
 from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
-from services.router.service.runs.values import Run
+from services.router.service.runs.values import Run, RunAgreement
 
 MAX_NOTE = 10_000
 
@@ -90,16 +100,43 @@ class FeedbackMessage:
 
 
 @value
+class PromiseEvidence:
+    """Promise evidence is what a label of a question that was drawn at random says of votes, or of a single model.
+
+    Attributes:
+        owner: Name of the API key of the run.
+        question: Digest of the conversation.
+        version: Configuration of the votes; empty: of a single model.
+        model: The single model, by its name in the catalogue; empty: of votes.
+        kind: Kind of the question; empty: unknown.
+        origin: How it was drawn.
+        agreement: Agreement of the votes; None for a single model.
+        is_right: Whether the answer is right; of votes false too where a stronger model answered instead.
+    """
+
+    owner: str
+    question: str
+    version: str
+    model: str
+    kind: str
+    origin: LabelOrigin
+    agreement: RunAgreement | None
+    is_right: bool
+
+
+@value
 class FeedbackEffects:
     """This value holds the effects of feedback, once the store knows whether it counts.
 
     Attributes:
         reply: The response to the caller.
         messages: The messages to those who learn.
+        evidence: What it proves of promises.
     """
 
     reply: SubmitFeedbackResponse
     messages: Sequence[FeedbackMessage] = ()
+    evidence: Sequence[PromiseEvidence] = ()
 
 
 class FeedbackStore(Protocol):
@@ -216,7 +253,36 @@ def effects(label: FeedbackLabel, run: Run, receivers: frozenset[str], *, counts
             delegation_tasks=len(use.tasks),
         ),
         messages=_messages(label, run, use),
+        evidence=promise_evidence(label, run) if counts else (),
     )
+
+
+def promise_evidence(label: FeedbackLabel, run: Run) -> Sequence[PromiseEvidence]:
+    """Return what a label proves of promises: something only where the question was drawn at random.
+
+    On a run that the router drew every label counts that may teach, however it came about: which of the drawn runs are
+    labelled makes no difference, since the others count as errors.
+    """
+    origin = LabelOrigin.SAMPLED if run.sampled and label.origin not in DRAWN_AT_RANDOM else label.origin
+    if origin not in DRAWN_AT_RANDOM or run.shadow is not None or run.error_reason:
+        return ()
+    right, escalation = is_right(label.score), run.escalation
+    stronger = escalation.model if escalation is not None and escalation.answered else ""
+    of_run = PromiseEvidence(
+        owner=run.key_name,
+        question=run.messages_digest,
+        version="",
+        model=stronger or (run.catalogue_name if run.strategy == Strategy.SYSTEM_ONE else ""),
+        kind=run.route.kind if run.route is not None else "",
+        origin=origin,
+        agreement=None,
+        is_right=right,
+    )
+    found = [of_run] if of_run.model else []
+    if run.agreement is not None:
+        votes = replace(of_run, version=run.agreement.version, model="", agreement=run.agreement)
+        found.append(replace(votes, is_right=right and not stronger))
+    return found
 
 
 def learnable(run: Run) -> Learnable:

@@ -65,6 +65,7 @@ class RunAgreement:
     last: AgreementLevel
     went_on: bool
     version: str
+    complete: bool = False
 
 
 class PromiseState(StrEnum):

@@ -15,7 +15,7 @@ from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
 from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
-from services.router.service.calibration.promises import StoredPromiseLabel
+from services.router.service.calibration.promises import PromiseCounts, StoredPromiseLabel
 from services.router.service.calibration.recalibration import Calibrator, refit, served_confidence, without_map
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 
@@ -112,8 +112,11 @@ class FakeMaps:
     async def newest_label(self) -> datetime | None:
         return None
 
-    async def promise_labels(self) -> Sequence[StoredPromiseLabel]:
+    async def promise_labels(self, after: int, /) -> Sequence[StoredPromiseLabel]:
         return ()
+
+    async def promise_counts(self) -> PromiseCounts:
+        return PromiseCounts()
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         self._demand()
