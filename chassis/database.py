@@ -83,6 +83,7 @@ class Sessions:
         shares: Bounds how many a caller has at a time; None: nothing does, for what is recorded and for workers.
         within_s: Time that a transaction may take, and every wait in it [s]; None bounds the waits alone, for a lock
             that is held during other work.
+        wait_s: Time that a call may wait for a place of its caller [s]; None: as long as a transaction may take.
     """
 
     def __init__(
@@ -91,23 +92,27 @@ class Sessions:
         shares: CallerShares | None = None,
         *,
         within_s: float | None = CALL_WITHIN_S,
+        wait_s: float | None = None,
     ) -> None:
         self._engine = engine
         self._make = async_sessionmaker(engine, expire_on_commit=False)
         self._shares = shares
+        self._wait_s = wait_s
         self.within_s = within_s
 
     def within(self, within_s: float | None) -> "Sessions":
         """Return the same sessions with another limit [s]."""
-        return Sessions(self._engine, self._shares, within_s=within_s)
+        return Sessions(self._engine, self._shares, within_s=within_s, wait_s=self._wait_s)
 
     def begin(self) -> AbstractAsyncContextManager[Session]:
         """Open a transaction, which ends with the block."""
         return self._make.begin()
 
-    def share(self, within_s: float | None) -> AbstractAsyncContextManager[None]:
+    def share(self) -> AbstractAsyncContextManager[None]:
         """Hold a place of the caller; entering raises `Overloaded` when none is free in time."""
-        return self._shares.place(within_s) if self._shares else nullcontext()
+        if self._shares is None:
+            return nullcontext()
+        return self._shares.place(_within_request(self.within_s if self._wait_s is None else self._wait_s))
 
 
 _log = logger(__name__)
@@ -162,19 +167,28 @@ def build_engine(url: str, *, connections: int = CONNECTIONS) -> AsyncEngine:
     )
 
 
-def build_sessions(engine: AsyncEngine, *, per_caller: int = 0, within_s: float = CALL_WITHIN_S) -> Sessions:
+def build_sessions(
+    engine: AsyncEngine,
+    *,
+    per_caller: int = 0,
+    waiting: int = WAITING_CALLS,
+    wait_s: float | None = None,
+    within_s: float = CALL_WITHIN_S,
+) -> Sessions:
     """Return a factory of short sessions: one store method, one transaction.
 
     Args:
         engine: Where they connect.
         per_caller: Transactions that one API key has at a time; further ones wait, and then are rejected [count]; 0:
             no limit, for what is recorded and for background work.
+        waiting: Those of one API key that may wait [count].
+        wait_s: Time that they may wait [s]; None: as long as a transaction may take.
         within_s: Time that a transaction may take [s].
     """
     if not per_caller:
         return Sessions(engine, within_s=within_s)
-    shares = CallerShares("database calls", places=per_caller, waiting=WAITING_CALLS)
-    return Sessions(engine, shares, within_s=within_s)
+    shares = CallerShares("database calls", places=per_caller, waiting=waiting)
+    return Sessions(engine, shares, within_s=within_s, wait_s=wait_s)
 
 
 @asynccontextmanager
@@ -190,9 +204,12 @@ async def transaction(sessions: Sessions) -> AsyncIterator[Session]:
         Overloaded: When the caller has as many transactions as it may.
         StatementRejected: When PostgreSQL will never accept a statement.
     """
-    limit_s = None if sessions.within_s is None else seconds_within_request(sessions.within_s)
-    async with sessions.share(limit_s), _waiting(limit_s), sessions.begin() as session:
+    async with sessions.share(), _waiting(_within_request(sessions.within_s)), sessions.begin() as session:
         yield session
+
+
+def _within_request(at_most_s: float | None) -> float | None:
+    return None if at_most_s is None else seconds_within_request(at_most_s)
 
 
 @asynccontextmanager

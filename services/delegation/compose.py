@@ -114,9 +114,13 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     # What callers look at takes no connection from tasks, whose number has a limit of its own.
     reads = db.build_sessions(parts.reading, per_caller=db.CONNECTIONS // 4)
     records = db.build_sessions(parts.engine)
+    # A task waits for its turn longer than for an answer of the database; then it is rejected, with a time to retry.
+    of_tasks = db.build_sessions(
+        parts.engine, per_caller=db.CONNECTIONS // 2, waiting=4 * settings.max_in_flight, wait_s=db.RECORD_WITHIN_S
+    )
     figures = figure_shares()
     requests = AdmissionLimit("requests", settings.max_in_flight)
-    profiles = PostgresProfiles(records, settings.learning_rate)
+    profiles = PostgresProfiles(of_tasks, settings.learning_rate)
     drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)
     tasks = PostgresTasks(records.within(db.RECORD_WITHIN_S), drift)
     recalibrator = Recalibrator(
@@ -145,8 +149,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         model_clients=parts.model_clients,
         profiles=profiles,
         tasks=tasks,
-        round_robin=PostgresRoundRobin(records),
-        requests=PostgresRequests(records),
+        round_robin=PostgresRoundRobin(of_tasks),
+        requests=PostgresRequests(of_tasks),
         merger=ResultMerger(
             sandbox=sandbox,
             now=lambda: datetime.now(UTC),

@@ -10,6 +10,7 @@ and `tests.support.arbiter` do so for those services.
 import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -63,11 +64,12 @@ Body = dict[str, Any]
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
+    """A port of loopback that nobody listens on, below those that outgoing connections of others take meanwhile."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 class Database:
