@@ -52,7 +52,7 @@ from tests.integration.router.test_store import fresh_database
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.models.encoder import EncoderProcess
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import LIMITS, NO_SERVER, ROUTER, RunningRouter, cast, knowledge_base, router_at
+from tests.support.stack import LIMITS, NO_SERVER, ROUTER, RunningRouter, cast, knowledge_base, router_at, until
 
 FJORD = "The fjord is two hundred metres deep, and its water never freezes."
 FJORD_AGAIN = "Its water never freezes over, and the fjord has a depth of 200 metres."
@@ -164,6 +164,12 @@ async def test_a_question_is_routed_alike_before_and_after_an_unrelated_document
     async with router_at(scripted, place.url, tmp_path, encoder_url=encoder_url, assessor=ANSWERS) as running:
         apis = (RestApi(running.rest, ROUTER), RpcApi(running.grpc, ROUTER))
 
+        async def is_looked_up() -> bool:
+            """Return whether the encoder is quick enough by now, and the kind known."""
+            found = await apis[0].ask("Route", **question)
+            return found["kind"] != "" and "took more than" not in found["msv"]["unknown_reasons"]["experience"]
+
+        await until(is_looked_up)
         before = [await api.ask("Route", **question) for api in apis]
         await apis[0].ask("AddKnowledge", documents=[{"text": COOKING}])
         after = [await api.ask("Route", **question) for api in apis]
