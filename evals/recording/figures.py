@@ -92,12 +92,12 @@ class OpinionRow:
     Attributes:
         signal: What it is.
         area: Area under its receiver operating characteristic.
-        tokens: Tokens that it takes beyond the System 1 answer, in the mean [count].
+        tokens: Tokens that it takes beyond the System 1 answer, in the mean [count]; None where they are not recorded.
     """
 
     signal: str
     area: Discrimination
-    tokens: float
+    tokens: float | None
 
 
 @value
@@ -232,7 +232,9 @@ def _opinion_rows(items: Sequence[ItemRecord], has_other: bool) -> Sequence[Opin
         known = [item for item in items if read(item) is not None]
         if known:
             levels = [float(read(item) or 0.0) for item in known]
-            rows.append(OpinionRow(signal=name, area=auroc(levels, wrong_drafts(known)), tokens=_CHECK_TOKENS[name]))
+            rows.append(
+                OpinionRow(signal=name, area=auroc(levels, wrong_drafts(known)), tokens=_SIGNAL_TOKENS.get(name))
+            )
     return rows
 
 
@@ -242,9 +244,10 @@ _SIGNALS: Mapping[str, Callable[[ItemRecord], float | None]] = {
     "likelihood of the answer": lambda item: (
         None if "draft_likelihood" not in item.parts else 1 - item.parts["draft_likelihood"]
     ),
+    "rated importance": lambda item: item.state.get("importance"),
     "length of the prompt (control)": lambda item: item.prompt_characters,
 }
-_CHECK_TOKENS = {INSIDE: 1.0, ALONE: 1.0, "likelihood of the answer": 0.0, "length of the prompt (control)": 0.0}
+_SIGNAL_TOKENS = {INSIDE: 1.0, ALONE: 1.0, "likelihood of the answer": 0.0, "length of the prompt (control)": 0.0}
 
 
 def _tokens(items: Sequence[ItemRecord], source: str, many: int) -> float:
