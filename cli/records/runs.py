@@ -16,6 +16,7 @@ from cli.records.shadow import shadow
 from cli.terminal.client import Service, in_path
 from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl, given
 from cli.terminal.output import UNKNOWN, cost, facts, number, print_json, stdout, table, text
+from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
 from kernel.msv import CONFLICT_PARTS
 from kernel.votes.states import marked_confidence, state_in_words
 
@@ -229,6 +230,9 @@ def _facts(run: Run) -> Table:
         "run": run["run_id"],
         "began": run["created_at"],
         "decision": f"{route.get('system', '')} {route.get('strategy', '')}, reason: {route.get('reason', '')}",
+        "decided by": rule_in_words(route.get("decided_by")),
+        "kind": kind_in_words(route),
+        "gain of System 2": gain_in_words(route),
         "activation": number((route.get("activation") or {}).get("value")),
         "answered by": f"{run['strategy']} {run.get('catalogue_name') or run['model']}",
         "ended": _ended(run),

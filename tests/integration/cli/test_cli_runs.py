@@ -126,3 +126,14 @@ async def test_an_unreachable_router_raises_an_error() -> None:
 async def test_feedback_must_contain_a_label() -> None:
     for words in ((), ("--correct", "--score", "1"), ("--score", "2")):
         assert (await metacog("feedback", "run", *words)).returncode == 2
+
+
+async def test_a_run_says_which_rule_decided_and_why_its_kind_is_unknown(router: RunningRouter) -> None:
+    api = RestApi(router.rest, ROUTER, headers={"authorization": f"Bearer {KEY}"})
+    run = (await api.ask("Answer", question="Is it so?"))["run"]
+    assert await router.journal.flush(10)
+
+    shown = " ".join((await metacog("runs", "show", run["run_id"], "--router", router.rest)).stdout.split())
+
+    assert "decided by the activation kind unknown (NO_ENCODER: " in shown
+    assert "gain of System 2" not in shown  # of an unknown kind there is none
