@@ -63,7 +63,7 @@ def check_call(item: Item, answer: str, seed: int, timeout_ms: int) -> Call:
     body = {
         "model": "metacog/system1",
         "messages": [{"role": "user", "content": prompts.proposed(item, answer).text}],
-        "seed": derived_seed(seed, "eval", "check"),
+        "seed": derived_seed(seed, "eval", "check", item.id),
         "max_tokens": 1,
         "logprobs": True,
         "top_logprobs": ALTERNATIVES,
@@ -146,7 +146,7 @@ def item_record(
 def _asked(item: Item, seed: int, timeout_ms: int, name: str) -> dict[str, Any]:
     return {
         "messages": [{"role": "user", "content": prompts.question(item).text}],
-        "seed": derived_seed(seed, "eval", name),
+        "seed": derived_seed(seed, "eval", name, item.id),
         "envelope": {"timeout_ms": timeout_ms},
     }
 

@@ -103,6 +103,7 @@ def heading(plan: RecordingPlan) -> Record:
         "time": current_time(),
         "commit": commit(),
         "seed": plan.seed,
+        "seeds": "by item",
         "other": plan.other,
         "described": plan.described,
         "prompt_digests": dict(prompt_digests(TEMPLATES)),

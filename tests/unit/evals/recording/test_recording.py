@@ -59,6 +59,15 @@ async def test_an_item_is_asked_for_by_the_services_own_apis(file: Path) -> None
     assert len(set(seeds)) == len(seeds), "equal seeds would give equal samples"
 
 
+async def test_every_item_has_seeds_of_its_own(file: Path) -> None:
+    suite = ScriptedServices()
+
+    await recorded_to(file, plan([a_sum(1), a_sum(2)]), suite)
+
+    seeds = [body["seed"] for _, body in suite.bodies]
+    assert len(set(seeds)) == len(seeds), "items of one seed would draw the same random numbers, and err together"
+
+
 async def test_answers_verdicts_and_checks_are_kept(file: Path) -> None:
     await recorded_to(file, plan([a_sum(2)]), ScriptedServices("4.0"))
 
