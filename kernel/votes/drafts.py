@@ -46,6 +46,21 @@ def draft_type(question: str, draft: str, *, options: Sequence[str] = ()) -> Inf
     return inferred_type(question, options=options, samples=[sample])
 
 
+def needs_draft(question: str, answer_type: AnswerType | None = None) -> bool:
+    """Return whether only a draft can show that answers to a question are short enough to be compared.
+
+    Args:
+        question: The question.
+        answer_type: Type of the answer; None where it was not stated.
+
+    Example:
+        >>> needs_draft("What is the capital of France?"), needs_draft("What is 2 + 2?")
+        (True, False)
+    """
+    found = answer_type or inferred_type(question, options=listed_options(question)).answer_type
+    return rules_of(found).is_free_text
+
+
 def can_vote(question: str, draft: str = "", *, answer_type: AnswerType | None = None, has_tests: bool = False) -> bool:
     """Return whether answers to a question can be compared, so that votes can agree.
 

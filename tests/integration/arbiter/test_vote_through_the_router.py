@@ -18,7 +18,7 @@ from kernel.votes.probability import VoteEvidence, probability_model
 from services.router.compose import RoutingRules
 from services.router.service.assessment.routing import RoutingConfig
 from services.router.store.calibration import PostgresCalibration
-from tests.support.apis import Api, Body, RestApi, RpcApi
+from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, RunningRouter, quick_storage, router_at, until
@@ -426,3 +426,24 @@ async def test_a_question_labelled_for_both_systems_is_a_pair_with_the_newest_an
         return router.calibrator.votes.gains.overall.labels == before + 1
 
     await until(is_read)
+
+
+@pytest.mark.parametrize(
+    ("direct", "strategy"), [("Paris.", "vote"), ("It is a long story that " + "goes on and " * 20, "dialectic")]
+)
+async def test_a_draft_shows_whether_answers_to_an_open_question_can_be_compared(
+    api: Api, scripted: ScriptedLLM, direct: str, strategy: str
+) -> None:
+    scripted.answer = Voters(direct, "Paris")
+    route = await api.ask("Route", question="What is the capital of France?", msv=None, assessor="answers")
+    scripted.answer = Voters(direct, "Paris")
+    state = {"correctness": 0.0, "conflict": 1.0, "importance": 1.0, "experience": 0.0}
+    asked = {"question": "What is the capital of France?", "msv": state, "seed": 5, "fallback": False}
+    if strategy == "dialectic":
+        with pytest.raises(ApiError):  # there is no assigner here
+            await api.ask("Answer", **asked)
+        return
+    run = (await api.ask("Answer", **asked))["run"]
+
+    assert (run["strategy"], run["answer"], run["usage"]["generations"]) == ("vote", "Paris.", 2)
+    assert route["strategy"] in ("vote", "system1")

@@ -19,15 +19,17 @@ from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, Activa
 from kernel.answers import AnswerType
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, Usage, limits
+from kernel.errors import MetacogError
 from kernel.learning.gains import MINIMUM_GAIN, NO_GAINS, Gain, GainsByKind
 from kernel.msv import MSV
 from kernel.policy import Policy, deciding_row
 from kernel.values import value
-from kernel.votes.drafts import can_vote
+from kernel.votes.drafts import can_vote, needs_draft
 from services.router.core.decision_rules import DecisionRule, decided_system
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
 from services.router.core.task_change import decision_holds, turn_kind
 from services.router.service.answering.values import AnswerRequest
+from services.router.service.answering.vote_drafts import voting_draft
 from services.router.service.assessment.assessors import Assessors
 from services.router.service.assessment.cost_reserve import affords_assessment, answer_reserved
 from services.router.service.assessment.measures import Assessment, Assessor
@@ -37,6 +39,9 @@ from services.router.service.assessment.values import KindGain, Routed, RouteReq
 CACHED = "cached"
 # Reasons of decisions that rest on a measured state, and so may be cached.
 MEASURED = frozenset({"activation", "gain", "policy", CACHED})
+
+# Rules that choose a system, whose System 2 is votes where answers can be compared.
+BY_RULE = frozenset({DecisionRule.STATE, DecisionRule.GAIN, DecisionRule.ACTIVATION})
 
 Key = tuple[str, bytes]
 
@@ -287,7 +292,7 @@ async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContex
         question = replace(question, named=Strategy.SYSTEM_ONE, reason="envelope")
     if question.msv is None and question.named is None:
         if (cached := _cached(question, context)) is not None:
-            return RoutingDecision(routed=_for_this_turn(cached, question, context))
+            return await _for_this_turn(cached, question, spend, context)
         assert question.subject is not None, "without a given state or a named strategy there is a subject"
         checked_turns(question.subject.messages)
         kind = await context.kind(question.subject.messages[-1].content, timeout_s=spend.seconds_left())
@@ -295,6 +300,11 @@ async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContex
     config, gain = context.config, context.gains().of(kind.name)
     level = None if assessment.msv is None else activation(assessment.msv, config.weights, config.threshold)
     choice = _choose(question, assessment, level, gain, context)
+    if choice.rule in BY_RULE and assessment.draft is None:
+        draft = await _draft_to_compare(question, choice.strategy, spend, context)
+        if draft is not None:
+            assessment = replace(assessment, draft=draft)
+            choice = _choose(question, assessment, level, gain, context)
     routed = Routed(
         system=system_of(choice.strategy),
         strategy=choice.strategy,
@@ -362,11 +372,38 @@ def _cached(question: RoutingQuestion, context: RoutingContext) -> Routed | None
     return routed
 
 
-def _for_this_turn(cached: Routed, question: RoutingQuestion, context: RoutingContext) -> Routed:
+async def _for_this_turn(
+    cached: Routed, question: RoutingQuestion, spend: Spend, context: RoutingContext
+) -> RoutingDecision:
     """Return a cached decision with the System 2 of this turn: its answers may not be comparable as those before."""
     if cached.system is Route.SYSTEM_ONE or cached.policy_row:
-        return cached
-    return replace(cached, strategy=_system_two(question, "", context))
+        return RoutingDecision(routed=cached)
+    strategy = _system_two(question, "", context)
+    draft = await _draft_to_compare(question, strategy, spend, context)
+    if draft is None:
+        return RoutingDecision(routed=replace(cached, strategy=strategy))
+    routed = replace(cached, strategy=_system_two(question, draft.text, context), draft=draft.text)
+    return RoutingDecision(routed=routed, draft=draft)
+
+
+async def _draft_to_compare(
+    question: RoutingQuestion, strategy: Strategy, spend: Spend, context: RoutingContext
+) -> DraftAnswer | None:
+    """Return the System 1 answer where only it shows whether answers can be compared; None where it decides nothing.
+
+    It is the first vote, or material for the dialectic, so that it is not written in vain. None too where the model
+    gives none: then answers count as long.
+    """
+    subject = question.subject
+    is_open = context.system_two is Strategy.VOTE and strategy is DEFAULT_SYSTEM_TWO
+    if not is_open or subject is None or subject.draft is None:
+        return None
+    if not needs_draft(subject.messages[-1].content, question.answer_type):
+        return None
+    try:
+        return (await voting_draft(subject.draft, spend, others_vote=True)).draft
+    except MetacogError:  # the envelope has no room for it
+        return None
 
 
 def _store(question: RoutingQuestion, routed: Routed, context: RoutingContext) -> None:
