@@ -157,6 +157,10 @@ def stage_of(body: Body) -> str:
     return next((stage for label, stage in TEXTS.items() if f"</{label}>" in prompt), "thesis")
 
 
+# An answer of more words than votes compare: System 2 of such a question is the dialectic.
+LONG = "It depends on more than can be said in as few words as an answer has that is compared."
+
+
 def cast(rated: str = CALM, **said: str) -> Callable[[Body], Sequence[str]]:
     """What a scripted model answers: `rated` when it is to rate, `the <stage>` otherwise, or as `said` by stage."""
 

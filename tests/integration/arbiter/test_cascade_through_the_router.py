@@ -17,7 +17,7 @@ from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import Cut, ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import CALM, ROUTER, TROUBLED, Database, RunningRouter, router_at
+from tests.support.stack import CALM, ROUTER, TROUBLED, Database, RunningRouter, router_at, until
 
 QUESTION = "What is 2 + 2?"
 REQUEST = {"question": QUESTION, "strategy": "cascade", "seed": 5}
@@ -379,6 +379,10 @@ async def test_cascades_are_counted_with_cost_and_labels(api: Api, models: Model
     for run, correct in ((decided, True), (escalated, False)):
         await api.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=correct)
 
+    async def are_counted() -> bool:
+        return bool((await counted(api))["runs"] - before["runs"] == 2)
+
+    await until(are_counted)  # figures are shared by those who ask within a moment
     now = await counted(api)
 
     assert {name: now[name] - before[name] for name in ("runs", "escalated", "priced")} == {

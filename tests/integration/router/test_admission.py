@@ -14,7 +14,7 @@ from services.router.service.answering.admission import Admission
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import ROUTER, TROUBLED, cast, process
+from tests.support.stack import LONG, ROUTER, TROUBLED, cast, process
 
 DEEP = {"question": "Is it so?", "strategy": "dialectic"}
 
@@ -147,7 +147,7 @@ async def test_a_rejected_request_is_no_run(full: Full) -> None:
 
 
 async def test_a_deliberation_too_many_becomes_a_single_pass_answer_and_reports_it(full: Full) -> None:
-    full.llm.answer = cast(TROUBLED)
+    full.llm.answer = cast(TROUBLED, system1=LONG)
     held = await _one_deliberating(full)
 
     answer = await full.suite.ask("metacog")

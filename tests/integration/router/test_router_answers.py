@@ -12,7 +12,7 @@ import pytest
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.assigner import assigner_at
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import ROUTER, TROUBLED, At, RunningRouter, cast, router_at, stage_of
+from tests.support.stack import LONG, ROUTER, TROUBLED, At, RunningRouter, cast, router_at, stage_of
 
 STAGE = ["stage_started", "stage_token", "stage_finished"]
 
@@ -83,7 +83,7 @@ async def test_system_one_answers_word_by_word(api: Api, scripted: ScriptedLLM) 
 
 
 async def test_the_events_of_a_deliberation_pass_through(api: Api, scripted: ScriptedLLM) -> None:
-    scripted.answer = cast(TROUBLED)
+    scripted.answer = cast(TROUBLED, system1=LONG)
 
     events = await api.events("Answer", question="Why is it so?")
 

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 from kernel.prices import Price
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
 from tests.support.models.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM, Shape, Stall
-from tests.support.stack import TROUBLED, At, cast, router_at, stage_of
+from tests.support.stack import LONG, TROUBLED, At, cast, router_at, stage_of
 
 TOOLS: Any = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
 # A server that, unlike the scripted vLLM, was started with a tool parser.
@@ -185,7 +185,7 @@ async def test_a_calm_rating_is_answered_by_system_one(suite: Suite, scripted: S
 
 
 async def test_a_troubled_rating_is_deliberated_in_four_stages(suite: Suite, scripted: ScriptedLLM) -> None:
-    scripted.answer = cast(TROUBLED)
+    scripted.answer = cast(TROUBLED, system1=LONG)
 
     answer = await suite.ask()
 
@@ -198,13 +198,13 @@ async def test_a_troubled_rating_is_deliberated_in_four_stages(suite: Suite, scr
 
 
 async def test_the_usage_of_a_deliberation_is_the_sum_of_its_stages(suite: Suite, scripted: ScriptedLLM) -> None:
-    scripted.answer = cast(TROUBLED)
+    scripted.answer = cast(TROUBLED, system1=LONG)
 
     answer = await suite.ask()
 
     field = metacog_field(answer)["usage"]
     assert set(field["stages"]) == {
-        "assess", "self_assessment", "thesis", "antithesis", "resolution", "synthesis", "note", "measure"
+        "assess", "system1", "self_assessment", "thesis", "antithesis", "resolution", "synthesis", "note", "measure"
     }  # fmt: skip
     for figure in ("generations", "http_calls", "prompt_tokens", "completion_tokens"):
         assert field[figure] == sum(spent[figure] for spent in field["stages"].values())
@@ -360,7 +360,7 @@ async def test_a_strategy_that_is_away_falls_back_and_reports_it(suite: Suite, s
 async def test_without_the_assigner_system_one_answers_and_reports_it(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    scripted.answer = cast(TROUBLED)
+    scripted.answer = cast(TROUBLED, system1=LONG)
     async with (
         router_at(scripted, database_url, tmp_path) as router,
         AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client,
@@ -369,7 +369,7 @@ async def test_without_the_assigner_system_one_answers_and_reports_it(
         whole = await suite.ask()
         stream = await suite.chunks(metacog={"stage_events": True})
 
-    assert whole.choices[0].message.content == text_of(stream) == "the system1"
+    assert whole.choices[0].message.content == text_of(stream) == LONG
     for answer in (whole, stream[-1]):
         assert (metacog_field(answer)["system"], metacog_field(answer)["strategy"]) == ("SYSTEM_TWO", "system1")
         assert metacog_field(answer)["degraded_reasons"][0].startswith(
