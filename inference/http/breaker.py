@@ -46,10 +46,14 @@ class Breaker:
         backend: Name for the message.
         settings: When it opens, and for how long.
         clock: Monotonic clock [s].
+        address: Its address for the message; empty: none.
     """
 
-    def __init__(self, backend: str, settings: BreakerSettings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, backend: str, settings: BreakerSettings, clock: Callable[[], float], *, address: str = ""
+    ) -> None:
         self._backend = backend
+        self._at = f" at {address}" if address else ""
         self._settings = settings
         self._clock = clock
         self._failures = 0
@@ -100,7 +104,8 @@ class Breaker:
         wait_s = max(0.0, self._closed_again_at - self._clock())
         if wait_s > 0.0 or self._trial_runs:
             raise CircuitOpen(
-                f"backend {self._backend} failed {self._failures} times in a row; it is tried again in {wait_s:.1f} s",
+                f"backend {self._backend}{self._at} failed {self._failures} times in a row;"
+                f" it is tried again in {wait_s:.1f} s",
                 backend=self._backend,
                 retry_after_s=wait_s,
             )

@@ -25,7 +25,7 @@ class Replica:
         self.url = f"{endpoint.api_root}/chat/completions"
         bearer = {"authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
         self.headers: Mapping[str, str] = {"content-type": "application/json", **bearer}
-        self.breaker = Breaker(backend, settings, clock)
+        self.breaker = Breaker(backend, settings, clock, address=endpoint.api_root)
         self.in_flight = 0
         # How far it is behind its share of the turns.
         self.credit = 0.0

@@ -89,6 +89,7 @@ async def test_a_withheld_answer_is_labelled_and_then_kept_by_the_labels(promise
         labelled = await tab.text("#feedback")
         run = await promised.router.runs.get(tab.page.url.rpartition("/")[2])
         copy_promise_labels(promised.database_url, run.messages_digest, 60)
+        promised.router.calibrator.on_feedback()
 
         async def has_read() -> bool:
             return len(promised.router.calibrator.promises.read("")) == 60

@@ -278,7 +278,7 @@ async def test_a_label_whose_origin_the_next_version_added_is_read(
     api: Api, router: RunningRouter, own_database: str
 ) -> None:
     run_id = await answered(api, router)
-    await api.ask("SubmitFeedback", feedback_id=new_id(), run_id=run_id, correct=True, origin="SAMPLED")
+    await api.ask("SubmitFeedback", feedback_id=new_id(), run_id=run_id, correct=True, origin="EXAM")
     with psycopg.connect(libpq(own_database), autocommit=True) as connection:
         connection.execute("UPDATE router.feedback SET origin = %s WHERE run_id = %s", [WORD, run_id])
 

@@ -149,7 +149,7 @@ async def test_an_agents_model_without_a_price_is_rejected_and_has_no_fallback(
                 )
 
     assert raised.value.reason == "INVALID_ENVELOPE"
-    assert len(scripted.bodies) == (0 if named else 1)  # the assessment
+    assert len(scripted.bodies) == (0 if named else 2)  # the assessment, and the draft
 
 
 async def arbitrated(llm: ScriptedLLM, prices: Any = PRICES, **request: Any) -> Body:  # noqa: ANN401

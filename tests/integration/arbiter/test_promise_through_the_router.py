@@ -112,6 +112,7 @@ class Stack:
         await self.rest(name).ask("SubmitFeedback", run_id=run["run_id"], **label)
         if count > 1:
             copy_promise_labels(self.database_url, run["messages_digest"], count)
+            self.router.calibrator.on_feedback()
         return Labelled(asked["question"], run["messages_digest"])
 
     async def reads(self, labels: int, name: str = "ann") -> None:
@@ -281,6 +282,7 @@ async def test_the_stronger_model_answers_where_its_answers_are_proved(
         label = {"feedback_id": run["run_id"], "correct": True, "origin": "EXAM"}
         await rest.ask("SubmitFeedback", run_id=run["run_id"], **label)
         copy_promise_labels(database_url, labelled.digest, 50)
+        stack.router.calibrator.on_feedback()
         await stack.reads(50)
         calls = len(stack.strong.requests)
         run = await stack.ask(rest, ("5", "4", "6", "7", "8"), **PROMISE)

@@ -13,7 +13,7 @@ import pytest
 from cli.terminal.exits import INTERRUPTED, OK
 from tests.support.gateway import Suite, gateway
 from tests.support.models.scripted_llm import ScriptedLLM, Stall
-from tests.support.stack import ROOT, TROUBLED, cast, environment, process
+from tests.support.stack import LONG, ROOT, TROUBLED, cast, environment, process
 
 
 @pytest.fixture
@@ -50,7 +50,8 @@ async def test_an_answer_has_a_line_that_summarizes_its_run(suite: Suite) -> Non
     assert "SYSTEM ONE · system1 · confidence unknown" in err
 
 
-async def test_everything_behind_an_answer_is_drawn(suite: Suite) -> None:
+async def test_everything_behind_an_answer_is_drawn(suite: Suite, scripted: ScriptedLLM) -> None:
+    scripted.answer = cast(rated=TROUBLED, system1=LONG, note="Ask a mathematician.")
     status, out, _ = await metacog(suite, "ask", "Why is 91 no prime?", "--explain")
 
     # As the routing's own tests have it: (0.30 * 0.7 + 0.25 * 0.8 + 0.25 * 0.8) / 0.8 = 0.7625.

@@ -1,7 +1,7 @@
 """The five assessors over a scripted model: what each asks, what each makes of the replies, what it costs."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
@@ -10,13 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
+from chassis import database as db
 from kernel.votes.prior import SHIPPED_PRIOR
 from services.router.service.assessment.assessors import ANSWERS
 from services.router.settings import Settings
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.models.llm_replies import ScriptedChoice
 from tests.support.models.scripted_llm import MINIMAL, Body, ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import ROUTER, RunningRouter, rating, router_at
+from tests.support.stack import ROUTER, Database, RunningRouter, rating, router_at
 
 # What one token of the scripted model is worth: a log-probability of -0.5.
 TOKEN = exp(-0.5)
@@ -69,8 +70,16 @@ async def assessed(api: Api, assessor: str, **more: Any) -> dict[str, Any]:  # n
     return await api.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
 
 
+@pytest.fixture
+def own_database_url() -> Iterator[str]:
+    """A PostgreSQL of one test: labels of others would change the shares between two of its requests."""
+    with Database() as database:
+        db.migrate("services.router", database.url)
+        yield database.url
+
+
 async def test_the_default_assessor_is_one_for_route_assess_answers_and_streams_alike(
-    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+    scripted: ScriptedLLM, own_database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = ModelReplies()
     asked = {"question": "What is 2 + 2?", "seed": 3}
@@ -78,7 +87,7 @@ async def test_the_default_assessor_is_one_for_route_assess_answers_and_streams_
     shipped = Settings.model_construct()
     async with (
         router_at(
-            scripted, database_url, tmp_path, assessor=shipped.assessor, streamed_assessor=shipped.streamed_assessor
+            scripted, own_database_url, tmp_path, assessor=shipped.assessor, streamed_assessor=shipped.streamed_assessor
         ) as router,
         httpx.AsyncClient(base_url=router.rest) as client,
     ):

@@ -19,6 +19,7 @@ def upgrade() -> None:
         ["run_id"],
         schema=SCHEMA,
         postgresql_where="document->>'sampled' = 'true'",
+        if_not_exists=True,  # on a large table it can be built before, CONCURRENTLY
     )
     op.create_table(
         "promise_labels",
@@ -33,6 +34,7 @@ def upgrade() -> None:
         sa.Column("is_right", sa.Boolean, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         schema=SCHEMA,
+        if_not_exists=True,
     )
     op.create_index(
         "ix_promise_labels_question",
@@ -40,8 +42,11 @@ def upgrade() -> None:
         ["key_name", "question", "version", "model"],
         unique=True,
         schema=SCHEMA,
+        if_not_exists=True,
     )
-    op.create_index("ix_feedback_newest", "feedback", ["created_at"], schema=SCHEMA, postgresql_where="counts")
+    op.create_index(
+        "ix_feedback_newest", "feedback", ["created_at"], schema=SCHEMA, postgresql_where="counts", if_not_exists=True
+    )
 
 
 def downgrade() -> None:
