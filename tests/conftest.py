@@ -14,7 +14,7 @@ from embedded.model import ensure_model
 from tests.support.models.encoder import encoder
 from tests.support.models.llama import llama
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROOT, Database
+from tests.support.stack import ROOT, Database, fresh_database
 
 LLM_WITHIN_S = 60.0
 
@@ -53,6 +53,15 @@ def database_url() -> Iterator[str]:
         for service in ("router", "delegation"):
             db.migrate(f"services.{service}", database.url)
         yield database.url
+
+
+@pytest.fixture
+def own_database_url(database_url: str) -> str:
+    """A database of one test, on the server of this session, with the schemas of all services."""
+    url = fresh_database(database_url)
+    for service in ("router", "delegation"):
+        db.migrate(f"services.{service}", url)
+    return url
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,10 @@ class AnswerPrinter:
         if answer and answer != self._printed.strip():
             # Nothing was streamed, or the final answer differs from the streamed text.
             write(("\n" if self._printed else "") + answer)
-        write("\n")
+        if answer or self._printed:
+            write("\n")
+        else:
+            stderr.print(text("no answer is given"), soft_wrap=True)
         stderr.print(summary(run), style="dim", soft_wrap=True)
 
 

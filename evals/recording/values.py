@@ -1,4 +1,4 @@
-"""What a recording holds of an item: answers in short canonical form, verdicts, checks and tokens; never a question."""
+"""What a recording holds of an item: short canonical answers, whether they are right, checks, tokens; no question."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace

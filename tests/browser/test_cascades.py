@@ -1,6 +1,6 @@
 """A cascade in the console: a run says whether the stronger model was called, the calibration page what it cost."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-from chassis import database as db
 from kernel.prices import Price
 from tests.support.apis import Body
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.browser import Tab, tab_of
 from tests.support.console import console_at
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import NO_SERVER, Database, router_at
+from tests.support.stack import NO_SERVER, router_at
 
 QUESTION = "What is 2 + 2?"
 PRICES = {name: Price(prompt=price, completion=price) for name, price in (("scripted", 1), ("other", 2), ("strong", 9))}
@@ -40,14 +39,6 @@ class Cascade:
     tab: Tab
     other: ScriptedLLM
     strong: ScriptedLLM
-
-
-@pytest.fixture
-def own_database_url() -> Iterator[str]:
-    """A PostgreSQL of one test, whose cascades are the only ones."""
-    with Database() as database:
-        db.migrate("services.router", database.url)
-        yield database.url
 
 
 @pytest.fixture

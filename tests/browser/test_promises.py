@@ -1,6 +1,6 @@
 """A promise in the console: a withheld answer says why and can be labelled, and a page shows what is kept."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-from chassis import database as db
 from tests.support.apis import Body
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import console_at
 from tests.support.labels import copy_promise_labels
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import NO_SERVER, Database, RunningRouter, router_at, until
+from tests.support.stack import NO_SERVER, RunningRouter, router_at, until
 
 QUESTION = "What is 2 + 2?"
 
@@ -33,14 +32,6 @@ class Promised:
     url: str
     database_url: str
     router: RunningRouter
-
-
-@pytest.fixture
-def own_database_url() -> Iterator[str]:
-    """A PostgreSQL of one test, whose labels are the only ones."""
-    with Database() as database:
-        db.migrate("services.router", database.url)
-        yield database.url
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def store_labels(database: Database, count: int) -> None:
 
 
 def since(number: int) -> dict[str, str]:
-    """The beginning of a time that nobody else asks for, so that no figure of it is there already."""
+    """The beginning of a time that no other request has, so that no figure of it is computed already."""
     return {"since": (datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=number)).isoformat()}
 
 

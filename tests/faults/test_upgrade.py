@@ -27,11 +27,10 @@ from services.delegation.service.values import TaskFeedbackResponse
 from services.router.service.feedback.feedback import SubmitFeedbackResponse
 from services.router.service.runs.values import Run
 from tests.integration.delegation.support import RIGHT, Scenario, scenario_at
-from tests.integration.router.test_store import fresh_database
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.labels import delegated, run_of
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, RunningRouter, cast, router_at, router_settings, until
+from tests.support.stack import ROUTER, RunningRouter, cast, fresh_database, router_at, router_settings, until
 from tests.support.upgrades.next_version import ADDED, WORD, of_next_version
 from tests.support.upgrades.schema import ADDED as COLUMN_ADDED
 from tests.support.upgrades.schema import DROPPED, FIRST, service_at

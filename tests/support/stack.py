@@ -22,6 +22,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
+from uuid import uuid4
+
+import psycopg
+from sqlalchemy import make_url
 
 from chassis.serving.auth import Keyring
 from chassis.serving.peer import Peer
@@ -64,12 +68,21 @@ Body = dict[str, Any]
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on, below those that outgoing connections of others take meanwhile."""
+    """A free port of loopback, below those that outgoing connections of others take meanwhile."""
     while True:
         port = random.randrange(15_000, 32_000)
         with socket.socket() as free, suppress(OSError):
             free.bind(("127.0.0.1", port))
             return port
+
+
+def fresh_database(url: str) -> str:
+    """A new, empty database on the server of `url`."""
+    name = f"fresh_{uuid4().hex[:8]}"
+    plain = make_url(url).set(drivername="postgresql")
+    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
 
 
 class Database:

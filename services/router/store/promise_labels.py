@@ -17,8 +17,7 @@ from chassis.json_text import dumps
 from chassis.serving.stored import from_stored, readable
 from services.router.core.feedback import LabelOrigin
 from services.router.core.strategies import Strategy
-from services.router.service.calibration.promises import PromiseCounts, StoredPromiseLabel
-from services.router.service.feedback.feedback import PromiseEvidence
+from services.router.service.calibration.promises import PromiseCounts, PromiseEvidence, StoredPromiseLabel
 from services.router.service.runs.values import RunAgreement
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import IS_SAMPLED, IS_SERVED, RunRow

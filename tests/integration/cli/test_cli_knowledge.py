@@ -13,9 +13,8 @@ import pytest
 from chassis import database as db
 from chassis.serving.auth import ApiKey, Keyring
 from cli.terminal.exits import FAILED, FORBIDDEN, PARTIAL, UNREACHABLE
-from tests.integration.router.test_store import fresh_database
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import NO_SERVER, ROOT, RunningRouter, cast, environment, router_at
+from tests.support.stack import NO_SERVER, ROOT, RunningRouter, cast, environment, fresh_database, router_at
 
 KEY = "mc-of-this-test"
 

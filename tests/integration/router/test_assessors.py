@@ -1,7 +1,7 @@
 """The five assessors over a scripted model: what each asks, what each makes of the replies, what it costs."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
@@ -10,14 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from chassis import database as db
 from kernel.votes.prior import SHIPPED_PRIOR
 from services.router.service.assessment.assessors import ANSWERS
 from services.router.settings import Settings
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.models.llm_replies import ScriptedChoice
 from tests.support.models.scripted_llm import MINIMAL, Body, ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import ROUTER, Database, RunningRouter, rating, router_at
+from tests.support.stack import ROUTER, RunningRouter, rating, router_at
 
 # What one token of the scripted model is worth: a log-probability of -0.5.
 TOKEN = exp(-0.5)
@@ -68,14 +67,6 @@ def api(router: RunningRouter, request: pytest.FixtureRequest) -> Api:
 
 async def assessed(api: Api, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     return await api.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
-
-
-@pytest.fixture
-def own_database_url() -> Iterator[str]:
-    """A PostgreSQL of one test: labels of others would change the shares between two of its requests."""
-    with Database() as database:
-        db.migrate("services.router", database.url)
-        yield database.url
 
 
 async def test_the_default_assessor_is_one_for_route_assess_answers_and_streams_alike(

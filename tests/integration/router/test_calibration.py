@@ -42,10 +42,9 @@ from services.router.store.calibration import (
 )
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import RunRow
-from tests.integration.router.test_store import fresh_database
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import NO_SERVER, ROUTER, cast, router_at, until
+from tests.support.stack import NO_SERVER, ROUTER, cast, fresh_database, router_at, until
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = FittingRules(minimum=50, growth=0.2)

@@ -48,11 +48,20 @@ from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.nearest_vectors import VectorSpace as NearestPlace
 from services.router.store.nearest_vectors import nearest_of
 from tests.contract.fake_knowledge import FakeEncoder, fake_embeddings
-from tests.integration.router.test_store import fresh_database
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.models.encoder import EncoderProcess
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import LIMITS, NO_SERVER, ROUTER, RunningRouter, cast, knowledge_base, router_at, until
+from tests.support.stack import (
+    LIMITS,
+    NO_SERVER,
+    ROUTER,
+    RunningRouter,
+    cast,
+    fresh_database,
+    knowledge_base,
+    router_at,
+    until,
+)
 
 FJORD = "The fjord is two hundred metres deep, and its water never freezes."
 FJORD_AGAIN = "Its water never freezes over, and the fjord has a depth of 200 metres."

@@ -7,9 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
-import psycopg
 import pytest
-from sqlalchemy import Inspector, Table, create_engine, inspect, make_url
+from sqlalchemy import Inspector, Table, create_engine, inspect
 
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
@@ -30,7 +29,7 @@ from services.router.store import calibration, knowledge_tables
 from services.router.store.feedback import PostgresFeedback
 from services.router.store.runs import PostgresRuns
 from services.router.store.tables import RouterTable
-from tests.support.stack import NO_SERVER, ROOT, command, environment
+from tests.support.stack import NO_SERVER, ROOT, command, environment, fresh_database
 
 DECLARING = (calibration, knowledge_tables)  # importing a module declares its tables
 
@@ -311,12 +310,3 @@ def of_model(table: Table) -> tuple[dict[str, bool], set[str | None]]:
 def migrating(url: str) -> "subprocess.Popen[bytes]":
     """A process that brings the schema up to date."""
     return subprocess.Popen([*command("router"), "migrate"], cwd=ROOT, env=environment(METACOG_DATABASE_URL=url))
-
-
-def fresh_database(url: str) -> str:
-    """A new, empty database on the server of `url`."""
-    name = f"fresh_{uuid4().hex[:8]}"
-    plain = make_url(url).set(drivername="postgresql")
-    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return make_url(url).set(database=name).render_as_string(hide_password=False)

@@ -31,7 +31,7 @@ class Words:
         self.asked.append(list(texts))
         self.timeouts.append(timeout_s)
         if self.away:
-            raise EncoderUnavailable("nobody is there")
+            raise EncoderUnavailable("no encoder")
         vectors = np.array([[text.count(word) + 0.01 for word in WORDS] for text in texts], dtype=np.float32)
         return Embedded(encoder=self.encoder, vectors=vectors)
 
@@ -137,7 +137,7 @@ async def test_without_the_encoder_the_kind_is_unknown_with_the_reason_and_after
     asked = len(words.asked)
     words.away, clock.now = False, KIND_BREAKER.cool_down_s
 
-    assert reasons[0] == "ENCODER_UNAVAILABLE: nobody is there"
+    assert reasons[0] == "ENCODER_UNAVAILABLE: no encoder"
     assert all(reason.startswith("ENCODER_UNAVAILABLE: ") for reason in reasons)
     assert asked == KIND_BREAKER.failures
     assert (await classifier.kind("sum 0", timeout_s=9)).name == "math"

@@ -4,13 +4,14 @@ Source: SPEC 5.3.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from hashlib import sha256
 from typing import Any, Protocol
 
 from chassis.json_text import dumps
 from kernel.errors import MalformedRequest
 from kernel.values import value
-from kernel.votes.agreement import VoteAgreement, vote_agreement
+from kernel.votes.agreement import vote_agreement
 from kernel.votes.promise import PromiseLevels, PromiseStage, ProvedLevels, judged, promise_levels
 from kernel.votes.votes import VoteStop
 from services.router.core.strategies import Strategy
@@ -117,14 +118,8 @@ def run_agreement(account: Mapping[str, Any], version: str) -> RunAgreement | No
     found = vote_agreement(groups, len(account["votes"]), agree=account["agree"], most=account["most"])
     if found is None:
         return None
-    return RunAgreement(
-        first=found.first,
-        first_stands=found.first_stands,
-        last=found.last,
-        went_on=found.went_on,
-        complete=found.complete,
-        version=_version(version, account.get("left_out") or ()),
-    )
+    known = {one.name: getattr(found, one.name) for one in fields(found)}
+    return RunAgreement(**known, version=_version(version, account.get("left_out") or ()))
 
 
 def _version(version: str, left_out: Sequence[str]) -> str:
@@ -149,16 +144,7 @@ def promise_outcome(
     if agreement is None or not answer:
         ended = stop_reason and stop_reason not in RULED_STOPS
         return withheld(levels, ENDED_EARLY.format(stop_reason) if ended else NO_ANSWER, answer)
-    found = judged(
-        VoteAgreement(
-            first=agreement.first,
-            first_stands=agreement.first_stands,
-            last=agreement.last,
-            went_on=agreement.went_on,
-            complete=agreement.complete,
-        ),
-        levels,
-    )
+    found = judged(agreement, levels)
     proved = levels.of(found.stage)
     if found.proved:
         return _outcome(proved, levels.kind, PromiseState.PROVED, found.stage)

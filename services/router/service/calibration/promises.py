@@ -4,6 +4,7 @@ Source: SPEC 5.3. Labels count where the question was drawn at random, and only 
 operator's exams; of one configuration of votes.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -13,7 +14,6 @@ from typing import Protocol
 from chassis.shared_results import SharedResults, in_thread
 from kernel.thresholds import DECIMALS
 from kernel.values import value
-from kernel.votes.agreement import VoteAgreement
 from kernel.votes.promise import (
     MOST_LABELS,
     LevelCount,
@@ -53,30 +53,35 @@ MOST_KEPT, OVERLAP = look_numbered(9).labels, 1_000
 
 
 @value
-class StoredPromiseLabel:
-    """A stored promise label is a label of a question that was drawn at random.
+class PromiseEvidence:
+    """Promise evidence is what a label of a question that was drawn at random says of votes, or of a single model.
 
     Attributes:
-        number: Its place among all, in the order in which they were stored.
-        owner: Name of the API key of its request.
+        owner: Name of the API key of the run.
         question: Digest of the conversation.
-        origin: How it was drawn.
         version: Configuration of the votes; empty: of a single model.
         model: The single model, by its name in the catalogue; empty: of votes.
         kind: Kind of the question; empty: unknown.
+        origin: How it was drawn.
         agreement: Agreement of the votes; None for a single model.
         is_right: Whether the answer is right; of votes false too where a stronger model answered instead.
     """
 
-    number: int
     owner: str
     question: str
-    origin: LabelOrigin
     version: str
     model: str
     kind: str
+    origin: LabelOrigin
     agreement: RunAgreement | None
     is_right: bool
+
+
+@value
+class StoredPromiseLabel(PromiseEvidence):
+    """A stored promise label is such evidence with its place among all, in the order in which they were stored."""
+
+    number: int
 
 
 @value
@@ -182,14 +187,18 @@ class Promises:
             MalformedRequest: For an error that cannot be promised.
         """
         key = (owner, version, kind, stronger, _step(error_at_most))
-        found = self._held.get(key)
+        held = self._held  # `refresh` begins another one: what rests on older labels is not held then
+        found = held.get(key)
         if found is None:
-            labels, unlabelled = self._labels(owner, version, stronger)
-            found = await in_thread(promise_levels, labels, key[-1], kind, unlabelled=unlabelled)
-            if len(self._held) >= MOST_HELD:
-                self._held.pop(next(iter(self._held)))
-            self._held[key] = found
+            found = await asyncio.to_thread(self._levels, *key)  # a request waits for it: not behind figures
+            if len(held) >= MOST_HELD:
+                held.pop(next(iter(held)))
+            held[key] = found
         return found
+
+    def _levels(self, owner: str, version: str, kind: str, stronger: str, error_at_most: float) -> PromiseLevels:
+        labels, unlabelled = self._labels(owner, version, stronger)
+        return promise_levels(labels, error_at_most, kind, unlabelled=unlabelled)
 
     async def report(self, request: GetPromisesRequest, *, owner: str, shared: SharedReports) -> GetPromisesResponse:
         """Return what can be promised to an owner; callers who ask for the same share the work.
@@ -218,7 +227,7 @@ class Promises:
         labels = [
             PromiseLabel(
                 kind=one.kind,
-                agreement=_agreement(one.agreement),
+                agreement=one.agreement,
                 right=one.is_right,
                 stronger=self._singles.get((one.owner, one.question), {}).get(stronger) if stronger else None,
             )
@@ -260,16 +269,6 @@ def _step(error_at_most: float) -> float:
         (0.05, 0.05, 0.002)
     """
     return floor(round(error_at_most * STEPS, DECIMALS)) / STEPS
-
-
-def _agreement(found: RunAgreement) -> VoteAgreement:
-    return VoteAgreement(
-        first=found.first,
-        first_stands=found.first_stands,
-        last=found.last,
-        went_on=found.went_on,
-        complete=found.complete,
-    )
 
 
 def _kind_promise(levels: PromiseLevels) -> KindPromise:

@@ -25,9 +25,10 @@ from services.router.core.feedback import (
 )
 from services.router.core.strategies import Strategy
 from services.router.errors import NotSampled
+from services.router.service.calibration.promises import PromiseEvidence
 from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
-from services.router.service.runs.values import Run, RunAgreement
+from services.router.service.runs.values import Run
 
 MAX_NOTE = 10_000
 
@@ -97,31 +98,6 @@ class FeedbackMessage:
 
     kind: str
     payload: Mapping[str, Any]
-
-
-@value
-class PromiseEvidence:
-    """Promise evidence is what a label of a question that was drawn at random says of votes, or of a single model.
-
-    Attributes:
-        owner: Name of the API key of the run.
-        question: Digest of the conversation.
-        version: Configuration of the votes; empty: of a single model.
-        model: The single model, by its name in the catalogue; empty: of votes.
-        kind: Kind of the question; empty: unknown.
-        origin: How it was drawn.
-        agreement: Agreement of the votes; None for a single model.
-        is_right: Whether the answer is right; of votes false too where a stronger model answered instead.
-    """
-
-    owner: str
-    question: str
-    version: str
-    model: str
-    kind: str
-    origin: LabelOrigin
-    agreement: RunAgreement | None
-    is_right: bool
 
 
 @value

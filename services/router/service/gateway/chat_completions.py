@@ -411,7 +411,7 @@ def content(run: Run, options: ChatOptions) -> str:
 
 
 def abstention(run: Run) -> str:
-    """Return what a chat client is told where there is no answer."""
+    """Return the text for a chat client where there is no answer."""
     if run.promise is None or run.promise.state is not PromiseState.WITHHELD:
         return ABSTENTION
     return WITHHELD.format(reason=run.promise.reason)

@@ -12,7 +12,7 @@ from kernel.envelope import Envelope, Usage
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
 from kernel.values import value
-from kernel.votes.agreement import AgreementLevel
+from kernel.votes.agreement import VoteAgreement
 from kernel.votes.plans import EscalationReason
 from kernel.votes.promise import PromiseStage
 from kernel.votes.states import ProbabilityState
@@ -57,15 +57,10 @@ class Shadow:
 
 
 @value
-class RunAgreement:
-    """This value is the agreement of a vote, where asking stops first and at its end, in one configuration."""
+class RunAgreement(VoteAgreement):
+    """This value is the agreement of a vote, with the version of its configuration."""
 
-    first: AgreementLevel
-    first_stands: bool
-    last: AgreementLevel
-    went_on: bool
     version: str
-    complete: bool = False
 
 
 class PromiseState(StrEnum):

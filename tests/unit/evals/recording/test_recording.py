@@ -68,7 +68,7 @@ async def test_every_item_has_seeds_of_its_own(file: Path) -> None:
     assert len(set(seeds)) == len(seeds), "items of one seed would draw the same random numbers, and err together"
 
 
-async def test_answers_verdicts_and_checks_are_kept(file: Path) -> None:
+async def test_answers_with_whether_they_are_right_and_checks_are_stored(file: Path) -> None:
     await recorded_to(file, plan([a_sum(2)]), ScriptedServices("4.0"))
 
     (item,) = items_in(file)

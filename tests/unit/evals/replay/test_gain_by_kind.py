@@ -102,7 +102,7 @@ def test_a_file_without_kinds_or_without_both_ways_of_answering_gives_no_row(tmp
     assert gain_section(figures([found])) == ""
 
 
-def test_both_ways_of_a_model_are_told_by_its_name(tmp_path: Path) -> None:
+def test_a_direct_and_a_reasoned_model_are_known_by_their_names(tmp_path: Path) -> None:
     found = recorded(tmp_path, made_lines(60, {**SAMPLED, "small@0.8": (0.4, 10)}), "cruxeval_made")
 
     assert [(one.name, two.name) for one, two in both_systems(found)] == [("small@0.8", "small+cot@0.8")]
@@ -127,7 +127,7 @@ async def test_the_kinds_that_metacog_infers_are_in_a_list_of_their_own(tmp_path
     inferred = await inferred_kinds(pack, Lengths())
     found = figures(pack, inferred=inferred)
 
-    assert set(inferred) == {"set"}  # in the other file nobody answers both ways
+    assert set(inferred) == {"set"}  # in the other file no model answers both ways
     assert len(set(inferred["set"])) == 2
     document = figures_document(found)
     for name in ("gain_by_kind", "gain_by_inferred_kind"):
