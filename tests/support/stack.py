@@ -295,8 +295,12 @@ async def served(service: ComposedRouter) -> AsyncIterator[RunningRouter]:
 
 
 def router_settings(limits: Limits = LIMITS, **settings: Any) -> Settings:  # noqa: ANN401
-    """Return the settings that ship, with the same limits for each strategy; no environment variable is read."""
+    """Return the settings that ship, with the same limits for each strategy; no environment variable is read.
+
+    Looking up what is stored may take long, so that what a test finds does not depend on how busy the machine is.
+    """
     values = {
+        "similarity_timeout_ms": 30_000,
         "cache_decisions": False,
         "max_generations": limits.max_generations,
         "max_generated_tokens": limits.max_generated_tokens,
