@@ -175,7 +175,7 @@ async def test_a_question_is_routed_alike_before_and_after_an_unrelated_document
 
         async def kind_is_known() -> bool:
             """Return whether the kinds, which are read in the background, are there by now."""
-            return (await apis[0].ask("Route", **question))["kind"] != ""
+            return bool((await apis[0].ask("Route", **question))["kind"])
 
         await until(kind_is_known)
         before = [await api.ask("Route", **question) for api in apis]
