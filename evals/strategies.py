@@ -100,13 +100,13 @@ def _chat(model: str, item: Item, seed: int, _: Replies) -> Call:
     if not item.is_program:
         own["answer_type"] = item.answer_type.value
     messages = [{"role": "user", "content": prompts.question(item).text}]
-    body = {"model": model, "messages": messages, "seed": _seed(seed, model), "metacog": own}
+    body = {"model": model, "messages": messages, "seed": _seed(seed, model, item), "metacog": own}
     return Call(service="router", path="/v1/chat/completions", body=body)
 
 
 def _route(assessor: str, item: Item, seed: int, _: Replies) -> Call:
     messages = [{"role": "user", "content": prompts.question(item).text}]
-    body: Body = {"messages": messages, "seed": _seed(seed, ROUTE), "assessor": assessor}
+    body: Body = {"messages": messages, "seed": _seed(seed, ROUTE, item), "assessor": assessor}
     return Call(service="router", path="/v1/route", body=body)
 
 
@@ -116,7 +116,7 @@ def _deliberation(kind: str, measured: bool, item: Item, seed: int, _: Replies) 
         "answer_type": item.answer_type.value,
         "assignment_kind": kind,
         "assignment_seed": derived_seed(seed, "eval", "roles", item.id),
-        "seed": _seed(seed, "dialectic"),
+        "seed": _seed(seed, "dialectic", item),
         "measure_stages": measured,
         "envelope": dict(WIDE),
     }
@@ -129,7 +129,7 @@ def _alone(agent: str, item: Item, seed: int, _: Replies) -> Call:
         "answer_type": item.answer_type.value,
         "baseline": "SINGLE_AGENT",
         "first_agent": agent,
-        "seed": _seed(seed, agent),
+        "seed": _seed(seed, agent, item),
         "envelope": dict(WIDE),
     }
     return Call(service="delegation", path="/v1/tasks", body=body)
@@ -148,7 +148,7 @@ def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, repl
         "solver_temperature": SOLVER_TEMPERATURE,
         "embedding_measures": False,
         "return_samples": True,
-        "seed": _seed(seed, name),
+        "seed": _seed(seed, name, item),
         "envelope": dict(WIDE),
     }
     return Call(service="arbiter", path="/v1/arbitrations", body=body)
@@ -160,5 +160,5 @@ def generations(reply: Mapping[str, Any] | None) -> int:
     return int(usage.get("generations") or 0)
 
 
-def _seed(seed: int, name: str) -> int:
-    return derived_seed(seed, "eval", name)
+def _seed(seed: int, name: str, item: Item) -> int:
+    return derived_seed(seed, "eval", name, item.id)

@@ -121,7 +121,7 @@ def _task(agents: Sequence[str], item: Item, seed: int, name: str) -> Mapping[st
         "question": prompts.task(item).text,
         "dimensions": list(item.takes),
         "agents": list(agents),
-        "seed": derived_seed(seed, "eval", name),
+        "seed": derived_seed(seed, "eval", name, item.id),
         "envelope": dict(WIDE),
     }
 

@@ -15,7 +15,10 @@ from evals.suite import RoutingFacts
 
 TEMPLATES = ("question", "task", "program")
 # What stays the same over a run that is resumed; arms, seeds and items may be added.
-FIXED = ("timeout_ms", "prompt_digests", "suite")
+FIXED = ("timeout_ms", "prompt_digests", "suite", "seeding")
+# Each request derives its seed from the run's, the item and the arm: with one seed for all items a server draws the same
+# random numbers at the same place of each answer, so that short answers are right or wrong together.
+SEEDING = "by item"
 
 
 def heading(plan: Plan, command: str, data: Mapping[str, Any], facts: RoutingFacts) -> Record:
@@ -35,6 +38,7 @@ def heading(plan: Plan, command: str, data: Mapping[str, Any], facts: RoutingFac
         "data": dict(data),
         "items": len(plan.items),
         "seeds": list(plan.seeds),
+        "seeding": SEEDING,
         "arms": {arm.name: dict(arm.settings) for arm in plan.arms},
         "concurrency": plan.concurrency,
         "timeout_ms": plan.timeout_ms,

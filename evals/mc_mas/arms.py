@@ -88,7 +88,7 @@ def _arbitration(sampling: Sampling, item: Item, seed: int, _: Replies) -> Call:
         **sampling.request_fields,
         **_truth(item),
         "return_samples": True,
-        "seed": derived_seed(seed, "eval", FULL),
+        "seed": derived_seed(seed, "eval", FULL, item.id),
         "envelope": dict(WIDE),
     }
     return Call(service="arbiter", path="/v1/arbitrations", body=body)

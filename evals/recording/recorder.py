@@ -12,7 +12,7 @@ from evals.commit import commit
 from evals.errors import RecordsUnusable
 from evals.harness.arms import Call
 from evals.harness.item_records import content_digest
-from evals.harness.manifest import current_time, prompt_digests
+from evals.harness.manifest import SEEDING, current_time, prompt_digests
 from evals.harness.recorder import run_concurrently
 from evals.items import Item
 from evals.recording import calls
@@ -103,7 +103,7 @@ def heading(plan: RecordingPlan) -> Record:
         "time": current_time(),
         "commit": commit(),
         "seed": plan.seed,
-        "seeds": "by item",
+        "seeding": SEEDING,
         "other": plan.other,
         "described": plan.described,
         "prompt_digests": dict(prompt_digests(TEMPLATES)),

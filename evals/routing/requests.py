@@ -11,13 +11,14 @@ from evals import prompts
 from evals.errors import ServiceUnreachable
 from evals.harness.arms import Call, RequestLimits
 from evals.harness.failures import is_final
-from evals.harness.manifest import current_time, prompt_digests
+from evals.harness.manifest import SEEDING, current_time, prompt_digests
 from evals.harness.provenance import Provenance
 from evals.harness.recorder import RecordingContext, RecordSink, ReplyRecorder, Request, run_concurrently
 from evals.items import Item
 from evals.records import Record
 from evals.router_client import Body
 from evals.suite import configuration_in_force
+from kernel.seeds import derived_seed
 from kernel.values import value
 
 # Those that are measured unless others are named. `answers` knows of a question its kind and its importance alone.
@@ -27,7 +28,7 @@ DRAFT = "draft"
 # The System 1 answer by itself; recorded under the name of its strategy.
 SINGLE_PASS = "system1"
 # What stays the same over a run that is resumed.
-FIXED = ("seed", "timeout_ms", "config_version", "threshold", "weights", "prompt_digests")
+FIXED = ("seed", "seeding", "timeout_ms", "config_version", "threshold", "weights", "prompt_digests")
 
 _BACKEND_UNAVAILABLE = "BACKEND_UNAVAILABLE"
 
@@ -46,7 +47,7 @@ class Plan(RequestLimits):
     Attributes:
         items: The items, in order.
         assessors: Names of the assessors.
-        seed: Seed of every request.
+        seed: Seed that each item derives its own from; all requests of an item have the same, so that drafts are alike.
         single_pass: Items of each set whose System 1 answer is also asked for by itself [count], which shows what
             System 1 alone takes. Without the assessor `draft` that is every item.
         concurrency: Requests at a time [count, >= 1].
@@ -114,6 +115,7 @@ async def heading(router: Router, plan: Plan, about: Record) -> Record:
         "time": current_time(),
         **about,
         "seed": plan.seed,
+        "seeding": SEEDING,
         "assessors": list(plan.assessors),
         "single_pass": plan.single_pass,
         "concurrency": plan.concurrency,
@@ -178,7 +180,7 @@ class _RoutingRequests:
 def _call(ask: AssessorRequest, plan: Plan) -> Call:
     common = {
         "messages": [{"role": "user", "content": prompts.question(ask.item).text}],
-        "seed": plan.seed,
+        "seed": derived_seed(plan.seed, "eval", ask.item.id),
         "envelope": {"timeout_ms": plan.timeout_ms},
     }
     if ask.asked == SINGLE_PASS:

@@ -19,6 +19,7 @@ HEADING: Record = {
     "assessors": ["draft"],
     "concurrency": 1,
     "timeout_ms": 600_000,
+    "seeding": "by item",
     "config_version": "paper",
     "threshold": 0.45,
     "weights": WEIGHTS,

@@ -242,6 +242,14 @@ async def test_a_suite_that_cannot_be_reached_ends_the_run() -> None:
         await recorded_evaluation(ScriptedSuite({**REPLIES, "/v1/arbitrations": ServiceUnreachable("gone")}), plan())
 
 
+async def test_each_item_draws_with_a_seed_of_its_own() -> None:
+    suite = ScriptedSuite(REPLIES)
+
+    await recorded_evaluation(suite, plan(arms=ARMS[:1], items=ITEMS[:2]))
+
+    assert len({body["seed"] for _, _, body in suite.asked}) == len(suite.asked) == 2
+
+
 async def test_each_arm_draws_with_a_seed_of_its_own_and_gets_the_time_asked_for() -> None:
     suite = ScriptedSuite(REPLIES)
 

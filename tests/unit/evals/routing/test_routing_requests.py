@@ -49,14 +49,27 @@ def test_without_drafts_every_item_needs_a_single_pass_answer() -> None:
     assert timed == ["sums-1", "sums-2"]
 
 
-async def test_each_request_names_assessor_seed_and_time() -> None:
+async def test_each_request_names_assessor_and_time() -> None:
     router = Router()
 
     await recorded(router, plan(items=TWO[:1], seed=11, timeout_ms=5000))
 
     path, body = router.asked[0]
-    assert (path, body["assessor"], body["seed"], body["envelope"]) == ("/v1/route", "probe", 11, {"timeout_ms": 5000})
+    assert (path, body["assessor"], body["envelope"]) == ("/v1/route", "probe", {"timeout_ms": 5000})
     assert body["messages"][0]["content"].startswith("What is 1 + 1?")
+
+
+async def test_the_requests_of_an_item_share_a_seed_and_each_item_has_its_own() -> None:
+    router = Router()
+
+    await recorded(router, plan(items=TWO, single_pass=2))
+
+    seeds: dict[str, set[int]] = {}
+    for _, body in router.asked:
+        seeds.setdefault(body["messages"][0]["content"], set()).add(body["seed"])
+    assert len(router.asked) > len(seeds) == 2
+    assert [len(found) for found in seeds.values()] == [1, 1]
+    assert len(set.union(*seeds.values())) == 2
 
 
 async def test_an_item_is_recorded_once_and_without_its_question() -> None:
