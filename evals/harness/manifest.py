@@ -16,8 +16,8 @@ from evals.suite import RoutingFacts
 TEMPLATES = ("question", "task", "program")
 # What stays the same over a run that is resumed; arms, seeds and items may be added.
 FIXED = ("timeout_ms", "prompt_digests", "suite", "seeding")
-# Each request derives its seed from the run's, the item and the arm: with one seed for all items a server draws the same
-# random numbers at the same place of each answer, so that short answers are right or wrong together.
+# Each request derives its seed from the run's and the item: with one seed for all items a server draws the same random
+# numbers at the same place of each answer, so that short answers are right or wrong together.
 SEEDING = "by item"
 
 
