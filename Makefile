@@ -6,7 +6,7 @@ BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
 CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
-.PHONY: keys images sbom test-compose lint-containers help up down status test test-fast test-hard test-nrc check docs proto format lock bench setup setup-dev setup-test
+.PHONY: baseline keys images sbom test-compose lint-containers help up down status test test-fast test-hard test-nrc check docs proto format lock bench setup setup-dev setup-test
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,7 +58,7 @@ check: setup-dev ## lint, types, import rules, contracts, freshness of what is g
 	@$(MAKE) -s lint-containers
 	@$(BIN)/buf lint
 	@$(BIN)/buf format -d --exit-code
-	@if git rev-parse -q --verify refs/tags/v1 >/dev/null; then $(BIN)/buf breaking --against '.git#tag=v1'; fi
+	@$(BIN)/buf breaking proto --against proto/baseline.binpb
 	@PYTHONPATH=.:gen $(BIN)/python -m docs.generating --check
 	@fresh=$$(mktemp -d); $(MAKE) -s proto GEN=$$fresh && diff -r $$fresh gen --exclude __pycache__ && rm -r $$fresh
 
@@ -67,6 +67,9 @@ proto: setup-dev ## rebuild gen/ from proto/
 	@rm -rf $(GEN)/metacog
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I proto -I third_party \
 		--python_out=$(GEN) --grpc_python_out=$(GEN) --mypy_out=quiet:$(GEN) --mypy_grpc_out=quiet:$(GEN) $(PROTOS)
+
+baseline: setup-dev ## make proto/baseline.binpb again: the contract of a release, which `make check` compares later ones with
+	@$(BIN)/buf build proto --exclude-source-info -o proto/baseline.binpb
 
 docs: setup-dev ## make the parts of docs/ that follow from the code again
 	@PYTHONPATH=.:gen $(BIN)/python -m docs.generating

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -161,3 +162,18 @@ def test_the_protos_are_as_buf_wants_them(arguments: list[str]) -> None:
     done = subprocess.run([buf, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_a_field_that_is_renamed_breaks_the_contract_of_the_last_release(tmp_path: Path) -> None:
+    for part in ("proto", "third_party", "buf.yaml"):
+        (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, tmp_path / part)
+    command = [str(Path(sys.executable).with_name("buf")), "breaking", "proto", "--against", "proto/baseline.binpb"]
+    changed = tmp_path / "proto" / "metacog" / "common" / "v1" / "msv.proto"
+
+    before = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    changed.write_text(changed.read_text().replace(" conflict = ", " quarrel = "))
+    after = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (before.returncode, before.stdout) == (0, "")
+    assert after.returncode == 100
+    assert 'from "conflict" to "quarrel"' in after.stdout
