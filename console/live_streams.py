@@ -15,6 +15,8 @@ from console.site import drawn
 # Tokens within this time are sent together [s].
 TOGETHER_S = 0.04
 HEARTBEAT_S = 15.0
+# Digits in the number of an event [count].
+MOST_DIGITS = 18
 DONE = b"event: done\ndata: over\n\n"
 
 Events = Iterable[tuple[str, Mapping[str, Any]]]
@@ -124,6 +126,9 @@ def frame(text: str, number: int) -> bytes:
 
 
 def _last_seen(request: Request, most: int) -> int:
-    """Return the number of events that the browser received before it reconnected."""
+    """Return the number of events that the browser received before it reconnected; 0 for what is no number of ours.
+
+    `int` raises for some characters that are digits, and for thousands of digits.
+    """
     last = request.headers.get("last-event-id", "")
-    return min(int(last), most) if last.isdigit() else 0
+    return min(int(last), most) if last.isascii() and last.isdigit() and len(last) <= MOST_DIGITS else 0

@@ -70,7 +70,7 @@ def _add_run(app: FastAPI, site: Site) -> None:
     @app.post("/runs/{run_id}/replay")
     async def replayed(request: Request, run_id: str) -> Response:
         key, speed = session_of(request).key, (await form(request)).get("speed", "")
-        if not speed.isdecimal() or int(speed) not in SPEEDS:
+        if speed not in map(str, SPEEDS):
             raise InvalidInput(f"The speed must be one of {', '.join(map(str, SPEEDS))}.")
         run = await _run(site, run_id, key)
         about = {"question": question(run), "kind": "replay"}

@@ -80,6 +80,7 @@ from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
 from services.router.service.runs.journal import RETRY_S, WRITE_WITHIN_S, Journal, RunStore
 from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents
+from services.router.service.runs.rejected import RejectedRuns
 from services.router.service.runs.retention import EVERY_S, OldRunStore, Retention
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.service.shadow.comparison import ShadowPairs, get_shadow
@@ -605,7 +606,7 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
     )
     workers: dict[str, Journal | Outbox | Retention] = {"journal": journal, "outbox": outbox}
     if options.days:
-        workers["retention"] = _retention(database, options, receivers)
+        workers["retention"] = _retention(database, options, receivers, journal.rejected)
     return RunRecords(
         runs=database.runs,
         journal=journal,
@@ -640,9 +641,13 @@ def _run_storage(settings: Settings, parts: Parts) -> RunStorageOptions:
     )
 
 
-def _retention(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> Retention:
+def _retention(
+    database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers, rejected: RejectedRuns
+) -> Retention:
     forget = None if receivers.experience is None else receivers.experience.forget
-    return Retention(database.old_runs, days=options.days, forget=forget, every_s=options.retention_every_s)
+    return Retention(
+        database.old_runs, days=options.days, forget=forget, rejected=rejected, every_s=options.retention_every_s
+    )
 
 
 def _receivers(runs: RunRecordStore, receivers: FeedbackReceivers) -> Mapping[str, Receiver]:

@@ -56,6 +56,11 @@ JOURNAL_SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on
 JOURNAL_UNSETTLED = Counter(
     "metacog_journal_unsettled_total", "Runs that a durable journal could not put on disk before their answers ended."
 )
+JOURNAL_REJECTED = Counter("metacog_journal_rejected_total", "Runs that the database will never take, set aside.")
+JOURNAL_REJECTED_REMOVED = Counter(
+    "metacog_journal_rejected_removed_total",
+    "Runs set aside that were removed, since their files are bounded.",
+)
 JOURNAL_LOST = Counter("metacog_journal_lost_total", "Runs that could be stored neither in the database nor on disk.")
 
 

@@ -22,6 +22,7 @@ from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from services.router.metrics import JOURNAL_LOST, JOURNAL_QUEUED, JOURNAL_SPOOLED, JOURNAL_UNSETTLED
+from services.router.service.runs.rejected import RejectedRuns
 from services.router.service.runs.spool import Spool
 from services.router.service.runs.values import Run
 from services.router.service.timeouts import wait_within
@@ -72,6 +73,9 @@ class Journal:
         write_within_s: Time that the store gets for a batch before it goes to disk [s].
         durable: Whether runs are on disk before their answers end.
         redact: Removes what is not to be stored of a run, and so never leaves memory; None: all is stored.
+
+    Attributes:
+        rejected: What the store will never accept.
     """
 
     def __init__(  # noqa: PLR0913 - each is a size or a time that tests or operators set
@@ -88,6 +92,7 @@ class Journal:
     ) -> None:
         self._store = store
         self._spool = Spool(spool, max_spool_bytes)
+        self.rejected = RejectedRuns(spool)
         self._max_queue = max_queue
         self._retry_s = retry_s
         self._write_within_s = write_within_s
@@ -336,11 +341,10 @@ class Journal:
             raise OSError(FULL)
 
     async def _store_documents(self, documents: Sequence[bytes], torn: Sequence[bytes] = ()) -> None:
-        """Write to the store; documents that it will never accept are set aside in a file of their own, and logged."""
+        """Write to the store; documents that it will never accept are set aside in files of their own, and logged."""
         rejected = [*torn, *(await self._store.add(documents) if documents else ())]
         if rejected:
-            aside = self._spool.set_aside(rejected)
-            _log.error("runs cannot be recorded", count=len(rejected), kept_in=str(aside))
+            await asyncio.to_thread(self.rejected.keep, rejected)
 
     async def _store_lines(self, lines: Sequence[bytes]) -> int:
         """Write lines from disk, where a crash may have torn one, to the store; return how many they are."""

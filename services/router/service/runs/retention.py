@@ -10,6 +10,7 @@ from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import Code, MetacogError
 from services.router.metrics import RUNS_FORGOTTEN
+from services.router.service.runs.rejected import RejectedRuns
 from services.router.service.timeouts import wait_within
 
 BATCH = 500
@@ -56,6 +57,7 @@ class Retention:
         runs: The runs.
         days: Age from which a run is deleted [days, >= 1].
         forget: Deletes the experience made of a run; None where there is no experience.
+        rejected: What this replica has set aside of runs; None where there is nothing.
         every_s: Time between two sweeps [s].
         batch: Runs deleted at once [count].
     """
@@ -66,12 +68,14 @@ class Retention:
         *,
         days: int,
         forget: Forget | None = None,
+        rejected: RejectedRuns | None = None,
         every_s: float = EVERY_S,
         batch: int = BATCH,
     ) -> None:
         self._runs = runs
         self._days = days
         self._forget = forget
+        self._rejected = rejected
         self._batch = batch
         self._worker = BackgroundWorker("retention", self._run_round, interval_s=every_s)
 
@@ -130,8 +134,12 @@ class Retention:
 
     async def _run_round(self, stop: asyncio.Event) -> None:
         try:
+            if self._rejected is not None:
+                await asyncio.to_thread(self._rejected.remove_older, self._days)
             deleted = await self.sweep(stop)
             if deleted:
                 _log.info("old runs deleted", runs=deleted, older_than_days=self._days)
         except MetacogError as error:
             _log.warning("old runs stay for now", problem=error.message)
+        except OSError as error:
+            _log.warning("old runs stay for now", problem=str(error))

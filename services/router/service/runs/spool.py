@@ -37,7 +37,7 @@ class Spool:
         Each append begins a line of its own, so that a line which an earlier one left torn spoils no other.
         """
         left: list[bytes] = []
-        with self._lock, _private(self.path) as file:
+        with self._lock, open_private(self.path) as file:
             room = self._max_bytes - self._length() - 1
             file.write(b"\n")
             for document in documents:
@@ -79,14 +79,7 @@ class Spool:
             file.truncate()
         self._dropped = 0
 
-    def set_aside(self, documents: Sequence[bytes]) -> Path:
-        """Write documents that can never be stored to a file of their own, and return its path."""
-        aside = self.path.with_suffix(".rejected")
-        with _private(aside) as file:
-            file.writelines(document + b"\n" for document in documents)
-        return aside
 
-
-def _private(path: Path) -> BinaryIO:
+def open_private(path: Path) -> BinaryIO:
     """Open `path` to append to it, readable by this user alone."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
