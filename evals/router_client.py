@@ -17,7 +17,7 @@ from kernel.values import value
 GRACE_S = 60.0
 # Errors of one request, which the next one need not meet: some are final, the others transient.
 OF_THE_REQUEST = frozenset({400, 404, 409, 413, 422}) | TRANSIENT
-TOO_MANY = 429
+TOO_MANY, AWAY = 429, 503
 # How often a request that came too soon is sent again, and after how long [s]: at most, and without a named time.
 REPEATS, LONGEST_S, USUAL_S = 3, 30.0, 1.0
 
@@ -85,7 +85,7 @@ class RouterClient:
         await self._session.close()
 
     async def post(self, path: str, body: Body) -> Body:
-        """Return its reply to `body`; where it is overloaded, that of a later attempt.
+        """Return its reply to `body`; where it is overloaded, or away for a named time, that of a later attempt.
 
         Raises:
             RequestRejected: When it rejects this request.
@@ -124,13 +124,17 @@ def _pause_s(status: int, headers: Mapping[str, str]) -> float | None:
     Example:
         >>> _pause_s(429, {"Retry-After": "2"}), _pause_s(429, {"Retry-After": "3600"}), _pause_s(429, {})
         (2.0, 30.0, 1.0)
+        >>> _pause_s(503, {"Retry-After": "5"}), _pause_s(503, {})
+        (5.0, None)
         >>> _pause_s(429, {"x-should-retry": "false"}), _pause_s(500, {})
         (None, None)
     """
-    if status != TOO_MANY or headers.get("x-should-retry") == "false":
+    if status not in (TOO_MANY, AWAY) or headers.get("x-should-retry") == "false":
         return None
     header = headers.get("Retry-After", "")
-    return min(float(header), LONGEST_S) if header.isdecimal() else USUAL_S
+    if header.isdecimal():
+        return min(float(header), LONGEST_S)
+    return USUAL_S if status == TOO_MANY else None
 
 
 def _reply(service: str, path: str, status: int, raw: bytes) -> Body:

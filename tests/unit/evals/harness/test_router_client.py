@@ -88,6 +88,16 @@ async def test_a_request_that_came_too_soon_is_sent_again_when_the_service_names
     assert [one.body for one in service.asked] == [{"question": "Why?"}] * 4
 
 
+async def test_a_service_that_is_away_for_a_named_time_is_asked_again_after_it(
+    client: RouterClient, service: ScriptedService, pauses: list[float]
+) -> None:
+    service.reply(ROUTE, json={"detail": "the circuit of the model server is open"}, status=503, retry_after="5")
+    service.reply(ROUTE, json={"system": "SYSTEM_ONE"})
+
+    assert await client.post("/v1/route", {}) == {"system": "SYSTEM_ONE"}
+    assert pauses == [5]
+
+
 async def test_a_service_that_is_always_overloaded_rejects_the_request(
     client: RouterClient, service: ScriptedService, pauses: list[float]
 ) -> None:
