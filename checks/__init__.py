@@ -1,1 +1,1 @@
-"""These checks of the source code belong to `make check`: class names that stand twice, migrations, sizes."""
+"""The checks of the source code belong to `make check`: names that stand twice, migrations, citations, sizes."""

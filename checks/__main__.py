@@ -1,4 +1,4 @@
-"""`python -m checks` fails for a class name that stands twice and for a migration that breaks the version before.
+"""`python -m checks` fails for class names that stand twice, migrations that break the version before, lost citations.
 
 It reports sizes without failing.
 """
@@ -6,6 +6,7 @@ It reports sizes without failing.
 import sys
 from pathlib import Path
 
+from checks.citations import unresolved
 from checks.migrations import MARK, unmarked
 from checks.names import doubled
 from checks.sizes import report
@@ -23,8 +24,11 @@ def main() -> int:
         sys.stdout.write(
             f"{file} breaks the code of earlier versions ({', '.join(calls)}): state in {MARK} which works\n"
         )
+    lost = unresolved(ROOT)
+    for file, lines in lost.items():
+        sys.stdout.write("".join(f"{file}: {line}\n" for line in lines))
     sys.stdout.write("".join(f"{line}\n" for line in report(ROOT)))
-    return 1 if found or removing else 0
+    return 1 if found or removing or lost else 0
 
 
 if __name__ == "__main__":

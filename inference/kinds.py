@@ -1,6 +1,6 @@
 """Questions are classified by the prototypes nearest in meaning; this calls the encoder, and no model.
 
-Source: SPEC 3.1, 5.4. The arithmetic is in `kernel.learning.kinds`.
+Source: MetaCogAgent III-B and ours (papers.md 3.1, 5.4). The arithmetic is in `kernel.learning.kinds`.
 """
 
 import time

@@ -1,6 +1,6 @@
 """The activation is the pressure to deliberate on a question; it decides between System 1 and System 2.
 
-Source: SPEC 1.2.
+Source: MSV, routing (papers.md 1.2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,8 @@ def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: 
         than two of the four components are known, or all known ones have weight 0.
 
     Source:
-        SPEC 1.2: 0.30 (1 - CE) + 0.25 CI + 0.25 PI + 0.20 (1 - EM). Rescaling for unknown components is ours.
+        MSV, routing (papers.md 1.2): 0.30 (1 - CE) + 0.25 CI + 0.25 PI + 0.20 (1 - EM). Rescaling for unknown
+        components is ours.
 
     Example:
         >>> activation(MSV(correctness=0.45, experience=1.0, conflict=0.72, importance=0.85)).value

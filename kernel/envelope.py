@@ -1,6 +1,6 @@
 """The envelope holds the hard limits of a request; the usage is what the request spent.
 
-Source: SPEC 4. `kernel.ledger` keeps a whole fan-out inside them.
+Source: ours (papers.md 4.1). `kernel.ledger` keeps a whole fan-out inside them.
 """
 
 from collections.abc import Mapping

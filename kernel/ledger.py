@@ -1,7 +1,7 @@
 """The ledger keeps a request, and every call on its behalf, inside its envelope.
 
-Source: SPEC 4. Before each call its worst case is reserved, what was not used is given back, and a part whose
-outcome is unknown counts as spent.
+Source: ours (papers.md 4.1). Before each call its worst case is reserved, what was not used is given back, and a part
+whose outcome is unknown counts as spent.
 """
 
 from collections.abc import Mapping, Sequence

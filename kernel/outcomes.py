@@ -8,7 +8,7 @@ NO_VALID_ANSWER = "NO_VALID_ANSWER: no valid answer could be obtained"
 
 
 class Outcome(StrEnum):
-    """An outcome is how answering ended; an abstention is an outcome with a meaning, not an error (SPEC 4)."""
+    """An outcome is how answering ended; an abstention is an outcome with a meaning, not an error (papers.md 4.6)."""
 
     ANSWERED = "ANSWERED"
     ABSTAINED = "ABSTAINED"
@@ -24,6 +24,9 @@ def degraded_reasons(outcome: Outcome, *reasons: Iterable[str], of_agents: Itera
 
     Returns:
         The reasons, those of agents first; an abstention always has one that is not of a single agent.
+
+    Source:
+        Ours (papers.md 4.6).
 
     Example:
         >>> degraded_reasons(Outcome.ANSWERED, ["dialectic: TIMEOUT: late"], [])

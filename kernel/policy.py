@@ -1,6 +1,6 @@
 """A policy table has rows over a metacognitive state, of which the first that matches names a strategy.
 
-Source: DESIGN "One request": high conflict may go to the arbiter, low experience to delegation. This module holds what
+Source: ours (papers.md 4.5): high conflict may go to the arbiter, low experience to delegation. This module holds what
 a row may state, and when one row leaves nothing to another; the router decides when the table is consulted.
 """
 

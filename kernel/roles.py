@@ -1,6 +1,6 @@
 """This module holds the five roles: the stage that each one writes, the terms of its fitness, and their weights.
 
-Source: SPEC 1.3. The paper gives the form; the default weights are ours.
+Source: MSV, fitness functions (papers.md 1.3). The paper gives the form; the default weights are ours.
 
 A new role needs a member of `Role`, its default weights and, where it writes a text, its stage; mypy names each place,
 because all are exhaustive `match` statements. Everything else in the kernel follows from `ROLES`.
@@ -22,7 +22,7 @@ from kernel.weighted_mean import sums_to_one
 
 
 class Role(StrEnum):
-    """A role is a place in the ensemble, in the order of SPEC 1.3."""
+    """A role is a place in the ensemble, in the order of papers.md 1.3."""
 
     EXPERT = "EXPERT"
     CRITIC = "CRITIC"
@@ -130,7 +130,7 @@ def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeig
         state has the same fitness to the last bit, wherever it is listed.
 
     Source:
-        SPEC 1.3, e.g. expert = 0.6 CE + 0.4 EM. Rescaling for unknown components is ours.
+        MSV, fitness functions (papers.md 1.3), e.g. expert = 0.6 CE + 0.4 EM. Rescaling for unknown components is ours.
 
     Example:
         >>> matrix = fitness_matrix(["a"], [MSV(correctness=0.9, experience=0.5)])
@@ -211,6 +211,9 @@ class Concern:
 
 def cross_domain_concern(msv: MSV, *, important: float = NOTE_IMPORTANCE, familiar: float = NOTE_EXPERIENCE) -> Concern:
     """Return whether the question's state calls for the generalist's note.
+
+    Source:
+        MSV, generalist (papers.md 1.5): importance high and experience low; the thresholds are ours.
 
     Example:
         >>> cross_domain_concern(MSV(importance=0.7)).reason

@@ -6,8 +6,8 @@ from hashlib import blake2b
 def derived_seed(seed: int, *names: str) -> int:
     """Return the seed for one call of a run, 0 .. 2**31 - 1, from the caller's seed and what the call is for.
 
-    Source: SPEC 4. A backend numbers the samples of one call from its seed, so two calls with one seed would
-    draw the same samples.
+    Source: ours (papers.md 4.2). A backend numbers the samples of one call from its seed, so two calls with one seed
+    would draw the same samples.
 
     Example:
         >>> derived_seed(7, "thesis", "ada", "0") == derived_seed(7, "thesis", "ada", "0")

@@ -1,6 +1,6 @@
 """Comparisons with thresholds take rounded values, so that float noise does not decide.
 
-Source: SPEC 1.2. In plain floats a third of the grid points that are exactly 0.45 fall below it.
+Source: ours (papers.md 1.2). In plain floats a third of the grid points that are exactly 0.45 fall below it.
 """
 
 DECIMALS = 9

@@ -1,7 +1,7 @@
 """The weighted mean of known levels is the one rule behind activation, experience and the parts of a component.
 
-Source: SPEC 1.1 and 1.2: weights are >= 0 and sum to 1. Rescaling the weights of the known levels is ours. The fitness
-of many agents at once (`kernel.roles.fitness_matrix`) is the same rule on arrays.
+Source: MSV, routing and fitness functions (papers.md 1.1): weights are >= 0 and sum to 1. Rescaling the weights of the
+known levels is ours. The fitness of many agents at once (`kernel.roles.fitness_matrix`) is the same rule on arrays.
 """
 
 from collections.abc import Iterable, Sequence

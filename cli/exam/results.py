@@ -97,7 +97,7 @@ def gains(questions: Sequence[ExamQuestion], journal: ExamJournal, seed: int) ->
         seed: Seed of the resampling.
 
     Source:
-        SPEC 5.4: on questions labelled for both, drawn towards the overall gain by ten pseudo-observations.
+        Ours (papers.md 5.4): on questions labelled for both, drawn towards the overall gain by ten pseudo-observations.
     """
     arms = dict.fromkeys(question.arm for question in questions)
     strategies = [arm for arm in arms if arm.kind is ArmKind.STRATEGY]

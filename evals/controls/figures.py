@@ -186,7 +186,7 @@ def _best_agent(found: Sequence[ArmFigures]) -> str:
 def legacy_gate(levels: Scores) -> Flags:
     """Return what the gate decides that activation replaced: System 2 from one half on, which every level reaches.
 
-    Source: SPEC 1.2; a baseline, never part of the product.
+    Source: MSV, routing, which it replaces (papers.md 1.2); a baseline, never part of the product.
     """
     sent: Flags = expit(levels * LEGACY_SCALE) >= 0.5
     return sent
@@ -277,7 +277,7 @@ def _columns(evaluation: RecordedEvaluation, system_two: str) -> _Columns | None
 
 
 def _activation(row: Row) -> float:
-    """The activation of a decision; NaN where it was undetermined, which goes to System 2 (SPEC 1.1)."""
+    """The activation of a decision; NaN where it was undetermined, which goes to System 2 (papers.md 1.2)."""
     level: float | None = (row.reply.get("activation") or {}).get("value")
     return math.nan if level is None else level
 

@@ -1,7 +1,8 @@
 """The paper's procedure, run again over recorded self-assessments and answers. Pure.
 
-Source: SPEC 3.2 to 3.4, Algorithm 1. Confidence, decision, vote and learning are those of `kernel.confidence` and
-`kernel.learning`, as in the service; here are the order of the tasks, what is switched off, and what is counted.
+Source: MetaCogAgent Algorithm 1 (papers.md 3.2, 3.3, 3.4). Confidence, decision, vote and learning are those of
+`kernel.confidence` and `kernel.learning`, as in the service; here are the order of the tasks, what is switched off, and
+what is counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -207,7 +208,7 @@ def _by_all(task: Task, first: str, agents: Sequence[AssessedAgent], *, rated: S
 
 
 def _learn(replayed: ReplayedTask, records: ProfileRecords) -> None:
-    """Teach the agents that the outcome concerns (SPEC 3.4)."""
+    """Teach the agents that the outcome concerns (papers.md 3.4)."""
     taught = lessons(
         executor=replayed.executor,
         voters=tuple(replayed.task.solved),

@@ -1,6 +1,7 @@
 """These figures show how the state moves from stage to stage, and whether the texts get more right. Pure.
 
-Source: SPEC 1.5: what the paper claims, and what is measured here, is that conflict falls and correctness rises.
+Source: MSV, evolution (papers.md 1.5): what the paper claims, and what is measured here, is that conflict falls and
+correctness rises.
 """
 
 from collections.abc import Mapping, Sequence

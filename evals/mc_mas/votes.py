@@ -1,7 +1,8 @@
 """Votes over recorded samples, by the arbiter's own rules. Pure.
 
-Source: SPEC 2.1. Invalid samples are dropped; of equally frequent answers the one with more solver samples wins, then
-the first in canonical order; without a valid arbitration sample the solvers' vote is the answer.
+Source: MC-MAS Eq. 2, 5 and 6 (papers.md 2.1). Invalid samples are dropped; of equally frequent answers the one with
+more solver samples wins, then the first in canonical order; without a valid arbitration sample the solvers' vote is the
+answer.
 """
 
 from collections import Counter
@@ -93,6 +94,9 @@ def with_fewer(question: Question, count: int, rng: np.random.Generator, draws: 
         count: Samples that are drawn [count]; all of them give the recorded outcome.
         rng: Chance.
         draws: Ways to pick them [count]; a single one is picked in every way that there is.
+
+    Source:
+        MC-MAS Table 6 (papers.md 2.4); the mean over ways to pick samples is ours, the paper draws anew.
     """
     every = question.arbiter
     orders = _every_order(len(every), count) or _orders(len(every), count, rng, draws)

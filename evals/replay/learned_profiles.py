@@ -1,8 +1,8 @@
 """Profiles that are learned on the job: what drawing them towards an agent's other dimensions is worth.
 
 Tasks come in random order. The agent with the highest draw (Thompson sampling) does each, and learns from its label as
-in SPEC 3.4; its dimension is the question's category. Once it draws from the Beta reading of the profile itself, once
-from that of `kernel.learning.shrinkage`. No self-assessments are recorded, so the profile alone decides.
+in papers.md 3.4; its dimension is the question's category. Once it draws from the Beta reading of the profile itself,
+once from that of `kernel.learning.shrinkage`. No self-assessments are recorded, so the profile alone decides.
 """
 
 from collections.abc import Sequence

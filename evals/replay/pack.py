@@ -1,7 +1,7 @@
 """A pack holds recorded answers of several agents to public questions; it is read and checked here.
 
 Its files are JSON Lines, compressed by gzip, one question a line. Answers are compared once, by the product's own rules
-(SPEC 2.3); from then on equal answers of a question have the same number.
+(papers.md 2.3); from then on equal answers of a question have the same number.
 """
 
 import ast

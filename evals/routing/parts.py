@@ -93,7 +93,7 @@ def ablations(rows: Sequence[Row], assessor: str, chance: Chance) -> Sequence[Ab
 def activation_without(reading: Reading, left_out: str) -> float | None:
     """The activation of a state without one component, the other weights rescaled [0..1]; None without any other.
 
-    Source: SPEC 1.2.
+    Source: MSV, routing (papers.md 1.2).
     """
     weights = {term: weight for term, weight in reading.weights.items() if term in reading.components}
     weights.pop(left_out, None)

@@ -19,6 +19,9 @@ def least_gain(items: int, differing: float = DIFFERING) -> float:
     Returns:
         1.96 sqrt(differing / items): each item that differs counts 1 or -1, all others 0.
 
+    Source:
+        Ours (papers.md 4.4).
+
     Example:
         >>> round(least_gain(1600), 3), round(least_gain(250), 3), round(least_gain(24), 2)
         (0.02, 0.051, 0.16)

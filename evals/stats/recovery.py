@@ -1,7 +1,8 @@
 """Recovery is the part of the gap between a weak and a strong model that a router closes, call by call. Pure.
 
-Source: the measures that are usual for routers between two models: the performance gap recovered (PGR) at a share of
-strong calls, its mean over all shares (APGR), and the share of strong calls at which half or four fifths are recovered.
+Source: papers.md 4.4, the measures that are usual for routers between two models: the performance gap recovered (PGR)
+at a share of strong calls, its mean over all shares (APGR), and the share of strong calls at which half or four fifths
+are recovered.
 """
 
 from collections.abc import Sequence

@@ -34,6 +34,9 @@ def mixed(pair: Pair, sent: Flags) -> Scores:
 def worth(first: Scores, second: Scores, sent: npt.NDArray[np.float64]) -> float:
     """Return how much more often the mix is right than with the same decisions shuffled.
 
+    Source:
+        Ours (papers.md 4.4).
+
     Example:
         >>> right = np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4)
         >>> worth(*right, np.array([1.0, 1.0, 0.0, 0.0])), worth(*right, np.array([0.0, 0.0, 1.0, 1.0]))

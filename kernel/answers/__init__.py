@@ -1,4 +1,4 @@
-"""Answers are found in a text, brought into canonical form, compared, clustered and checked by their type (SPEC 2.3).
+"""Answers are found in a text, brought into canonical form, compared, clustered and checked by type (papers.md 2.3).
 
 The names below are what services use; the modules behind them hold the rules of one form each (`numbers`, `words`,
 `programs`, `expressions`).

@@ -1,4 +1,4 @@
-"""The answer type of a question that states none is inferred, with the reason for it (SPEC 2.3)."""
+"""The answer type of a question that states none is inferred, with the reason for it (papers.md 2.3)."""
 
 import re
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ def inferred_type(question: str, *, options: Sequence[str] = (), samples: Sequen
             needs an answer of that type in at least half of them.
 
     Source:
-        SPEC 2.3: the type is inferred and reported; the signs are ours.
+        Ours (papers.md 2.3): the type is inferred and reported; the signs are ours.
 
     Example:
         >>> inferred_type("How many eggs are left?").answer_type

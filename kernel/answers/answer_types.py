@@ -12,7 +12,7 @@ from kernel.values import value
 
 
 class AnswerType(StrEnum):
-    """An answer type is the form of an answer; extraction and equality depend on it (SPEC 2.3)."""
+    """An answer type is the form of an answer; extraction and equality depend on it (papers.md 2.3)."""
 
     BOOLEAN = "BOOLEAN"
     CHOICE = "CHOICE"

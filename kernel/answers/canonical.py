@@ -1,4 +1,4 @@
-"""The canonical form of an answer is what is left of it when its spelling is taken away (SPEC 2.3)."""
+"""The canonical form of an answer is what is left of it when its spelling is taken away (papers.md 2.3)."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()
         is nothing else, or its normalised LaTeX. CODE: its Python without layout, or its words.
 
     Source:
-        SPEC 2.3.
+        Ours (papers.md 2.3).
 
     Example:
         >>> canonical("Yes.", AnswerType.BOOLEAN), canonical("(b) Paris", AnswerType.CHOICE)

@@ -1,4 +1,4 @@
-"""Samples of one question are clustered by their answers, which shows how far they agree (SPEC 2.1-2.3).
+"""Samples of one question are clustered by their answers, which shows how far they agree (papers.md 2.1, 2.2, 2.3).
 
 Everything here depends on the answers alone, never on their order.
 """
@@ -85,7 +85,7 @@ def cluster(
         merges its ends.
 
     Source:
-        SPEC 2.3.
+        MC-MAS Eq. 2 and 5, equality ours (papers.md 2.1, 2.3).
 
     Example:
         >>> [(c.representative, c.count) for c in cluster(["1,000", "7", "1000", "1000.0"], AnswerType.NUMBER)]
@@ -158,7 +158,7 @@ def entropy(counts: Sequence[int]) -> float | None:
     """Return the entropy of the shares that `counts` have in their sum [nats, >= 0]; None for an empty sum.
 
     Source:
-        SPEC 2.2: H = -sum p log p, natural logarithm.
+        MC-MAS Eq. 10 (papers.md 2.2): H = -sum p log p, natural logarithm.
 
     Example:
         >>> entropy([3, 1]), entropy([4]), entropy([])

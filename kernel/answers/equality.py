@@ -1,4 +1,4 @@
-"""This module decides when two answers are the same, and when an answer is right (SPEC 2.3, 3.4).
+"""This module decides when two answers are the same, and when an answer is right (papers.md 2.3).
 
 Equality is exact, so that it never depends on which answer is seen first: 0.333 is not 1/3. Tolerance has its place
 where an answer meets a reference, and only in `is_right`.
@@ -39,7 +39,7 @@ def same_answer(
         even itself.
 
     Source:
-        SPEC 2.3.
+        Ours (papers.md 2.3).
 
     Example:
         >>> same_answer("1,200", "$1200.00", AnswerType.NUMBER), same_answer("1/3", "0.333", AnswerType.NUMBER)
@@ -108,7 +108,7 @@ def is_right(
         decides). False otherwise, and for what is no answer of the type.
 
     Source:
-        SPEC 3.4 (exact match, numeric, choice); the tolerance is ours.
+        MetaCogAgent III-D, exact match (papers.md 2.3); the tolerance is ours.
 
     Example:
         >>> is_right("0.333", "1/3", AnswerType.NUMBER), is_right("0.34", "1/3", AnswerType.NUMBER)

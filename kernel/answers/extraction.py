@@ -2,7 +2,7 @@ r"""This module finds the answer in a text that a model wrote.
 
 The rule is one line `Final Answer: …`, the last of them; markdown, LaTeX and case around it do not matter. Where a
 model forgot it, a fallback per type takes over that would rather find nothing than guess. A text without an answer
-is an invalid sample: dropped, and counted (SPEC 2.1).
+is an invalid sample: dropped, and counted (papers.md 2.1).
 """
 
 import re
@@ -47,7 +47,7 @@ def extract(text: str, answer_type: AnswerType, *, options: Sequence[str] = (), 
         for code a text that is a Python program.
 
     Source:
-        SPEC 2.1; the fallbacks are ours.
+        MC-MAS, appendix A.1 (papers.md 2.1); the fallbacks are ours.
 
     Example:
         >>> extract("6 x 7 = 42.\n**Final Answer:** $42$.", AnswerType.NUMBER)

@@ -1,8 +1,9 @@
 """The merge guard keeps two longer answers apart, whatever a judgement of their meaning returns.
 
-Source: SPEC 2.3: answers that differ in a number, a name or a negation are never merged. The signs are surface signs:
-numbers, percent signs, capitalised names, negating words and prefixes, and a table of opposites. What no such sign
-shows (a name in small letters inside a longer text, a negation by any other word) is left to the judgement of meaning.
+Source: ours (papers.md 2.3): answers that differ in a number, a name or a negation are never merged. The signs are
+surface signs: numbers, percent signs, capitalised names, negating words and prefixes, and a table of opposites. What no
+such sign shows (a name in small letters inside a longer text, a negation by any other word) is left to the judgement of
+meaning.
 """
 
 import re
@@ -63,7 +64,7 @@ def may_be_merged(a: str, b: str, *, small_names: bool = True) -> bool:
     small letters inside longer texts are not seen. Symmetric.
 
     Source:
-        SPEC 2.3; which signs count is ours.
+        Ours (papers.md 2.3); which signs count is ours.
 
     Example:
         >>> may_be_merged("Einstein proposed it in 1905.", "It was proposed in 1905 by Einstein.")

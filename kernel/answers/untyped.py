@@ -4,7 +4,7 @@ Each answer is read for what it is, by the rules of `kernel.answers` for that ty
 the type is unknown, "I." may be a pronoun, "1990-1995" is no difference, and "No. 5" is no denial. So the functions of
 the types give the canonical forms, and this module decides between the types.
 
-Source: SPEC 1.1 and 2.3; which signs count is ours.
+Source: ours (papers.md 2.3); which signs count is ours.
 """
 
 import re

@@ -5,7 +5,7 @@ import unicodedata
 
 from kernel.answers.wrapping import LONGEST_ANSWER, unwrapped
 
-# The longest free text that is decided by its words alone; longer ones are a matter of meaning (SPEC 2.3).
+# The longest free text that is decided by its words alone; longer ones are a matter of meaning (papers.md 2.3).
 SHORT_WORDS = 10
 SHORT_CHARACTERS = 120
 

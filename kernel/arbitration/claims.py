@@ -1,6 +1,7 @@
 """Claims are the sentences of a text, with the numbers and the arithmetic in them.
 
-Source: SPEC 2.2: claims are sentences. The line with the final answer states no claim: it is the answer.
+Source: MC-MAS Eq. 12, Table 3 (papers.md 2.2): claims are sentences. The line with the final answer states no claim: it
+is the answer.
 """
 
 import re

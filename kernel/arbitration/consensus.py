@@ -1,8 +1,8 @@
 """The consensus rules decide which answer is given, and by which distribution.
 
-Source: SPEC 2.1. Of answers that are equally frequent the one with more solver samples wins, then the first in
-canonical order. Without a valid arbitration sample the solvers' vote is the answer; without any valid sample there is
-none.
+Source: MC-MAS Eq. 5 and 6 (papers.md 2.1). Of answers that are equally frequent the one with more solver samples wins,
+then the first in canonical order. Without a valid arbitration sample the solvers' vote is the answer; without any valid
+sample there is none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,6 +101,9 @@ def is_consensus(tally: Tally, most: float = 0.0) -> bool:
     """Return whether the solvers agree on enough samples for that to mean something.
 
     At least half of the samples must be valid, and at least two solvers must have a valid one where there are two.
+
+    Source:
+        Ours (papers.md 2.4); MC-MAS section 5.2 names the regime of high agreement.
 
     Example:
         >>> is_consensus(Tally(solvers=[{"12": 5}, {"12": 5}], arbiter={}))

@@ -1,4 +1,4 @@
-"""These numbers hold in an arbitration whose request names none; the paper gives them where it can (SPEC 2.1-2.4)."""
+"""These numbers hold in an arbitration whose request names none; the paper gives most (papers.md 2.1, 2.2, 2.4)."""
 
 # Independent solvers [count].
 SOLVERS = 2

@@ -1,6 +1,6 @@
 """This module recognises overconfident errors, and the regimes in which arbitration fails.
 
-Source: SPEC 2.2.
+Source: MC-MAS sections 4 and 5.2 (papers.md 2.2).
 """
 
 from kernel.arbitration.modes import Regime

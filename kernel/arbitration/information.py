@@ -1,6 +1,6 @@
 """These measures show how information moves from solvers to arbiter, for many questions at once.
 
-Source: SPEC 2.2. Logarithms are natural; what is undefined is NaN.
+Source: MC-MAS Eq. 7 to 13 (papers.md 2.2). Logarithms are natural; what is undefined is NaN.
 """
 
 from dataclasses import dataclass
@@ -60,7 +60,8 @@ def information(tallies: Tallies) -> Information:
     """Return the measures of all questions.
 
     Source:
-        SPEC 2.2: H = -sum p ln p, reduction = H_solver - H_arb, compression = 1 - H_arb / H_solver.
+        MC-MAS Eq. 7 to 9 and 13 (papers.md 2.2): H = -sum p ln p, reduction = H_solver - H_arb, compression = 1 - H_arb
+        / H_solver.
     """
     solver, arbiter = entropies(tallies.solver), entropies(tallies.arbiter)
     divided = np.divide(arbiter, solver, out=np.full_like(solver, np.nan), where=solver > 0)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """A mode decides how many samples are drawn (SPEC 2.4)."""
+    """A mode decides how many samples are drawn (papers.md 2.4)."""
 
     PAPER = "PAPER"
     ADAPTIVE = "ADAPTIVE"
@@ -31,7 +31,7 @@ class Variant(StrEnum):
 
 
 class SolvingStop(StrEnum):
-    """This rule decides when adaptive mode ends the solving (SPEC 2.4 a, 5.1)."""
+    """This rule decides when adaptive mode ends the solving (papers.md 2.4, 5.1)."""
 
     AGREE = "AGREE"
     NONE = "NONE"
@@ -65,7 +65,7 @@ class Stopping(StrEnum):
 
 
 class Regime(StrEnum):
-    """A failure regime is a case in which arbitration helps little, or harms (SPEC 2.2)."""
+    """A failure regime is a case in which arbitration helps little, or harms (papers.md 2.2)."""
 
     HIGH_AGREEMENT = "HIGH_AGREEMENT"
     SHARED_BIAS = "SHARED_BIAS"

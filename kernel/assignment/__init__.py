@@ -2,7 +2,7 @@
 
 Its margins and baselines are here too.
 
-Source: SPEC 1.4, Eq. 6: maximise the sum of fitness over all maps of roles to agents at once.
+Source: MSV Eq. 6 (papers.md 1.4): maximise the sum of fitness over all maps of roles to agents at once.
 """
 
 from kernel.assignment.apart import with_roles_apart

@@ -27,7 +27,7 @@ def with_roles_apart(problem: Problem, pairs: Sequence[RolePair] = APART) -> Pro
         problem that has no assignment is returned as it is.
 
     Source:
-        SPEC 1.5 names the roles; which pairs are released first is ours.
+        MSV, departures (papers.md 1.5); which pairs are released first is ours.
 
     Example:
         >>> from kernel.assignment import build_problem

@@ -66,7 +66,7 @@ def explored_assignment(problem: Problem, share: float, rng: np.random.Generator
         InfeasibleAssignment: When the constraints leave none.
 
     Source:
-        SPEC 1.6: weights cannot be learned from choices that are always optimal.
+        Ours (papers.md 1.6): weights cannot be learned from choices that are always optimal.
     """
     best = best_assignment(problem)
     if share <= 0:

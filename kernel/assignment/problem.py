@@ -31,7 +31,8 @@ RolePair = tuple[Role, Role]
 
 # Pairs of roles that different agents should hold, the most important first.
 #
-# Source: SPEC 1.5: meta-level monitoring is not object-level critique, and the generalist stands outside the chain.
+# Source: MSV, departures (papers.md 1.5): meta-level monitoring is not object-level critique, and the generalist stands
+# outside the chain.
 APART: tuple[RolePair, ...] = (
     (Role.CRITIC, Role.EVALUATOR),
     *((role, Role.GENERALIST) for role in ROLES if role is not Role.GENERALIST),
@@ -118,7 +119,7 @@ def shared_capacities(stated: Sequence[int | None]) -> list[int]:
         What is stated; else ⌈5/N⌉, or as many as are needed for every role to be held.
 
     Source:
-        SPEC 1.4 and 1.5; that the others make up for small stated capacities is ours.
+        Ours (papers.md 1.4); that the others make up for small stated capacities is ours.
 
     Example:
         >>> shared_capacities([None, None]), shared_capacities([1, 1, None]), shared_capacities([2, 2])

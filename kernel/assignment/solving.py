@@ -22,6 +22,9 @@ def best_assignment(problem: Problem) -> AssignedAgents:
     Raises:
         InfeasibleAssignment: When the constraints leave none; names the roles and what they lack.
 
+    Source:
+        MSV Eq. 6 (papers.md 1.4), solved by the Hungarian algorithm; the order of equal totals is ours.
+
     Example:
         >>> from kernel.assignment import build_problem
         >>> fitness = np.array([[0.9, 0.8], [0.9, 0.1], [0.0, 0.5], [0.0, 0.5], [0.0, 0.5]])
@@ -46,6 +49,9 @@ def margins(problem: Problem, chosen: AssignedAgents) -> tuple[float | None, ...
     Args:
         problem: The problem.
         chosen: Its best assignment.
+
+    Source:
+        Ours (papers.md 1.4).
     """
     subproblem, total = _subproblem(problem), total_fitness(problem, chosen)
     lost: list[float | None] = []
@@ -64,7 +70,7 @@ def is_tie(margins_of_best: Sequence[float | None]) -> bool:
         margins_of_best: What `margins` returns for the best assignment.
 
     Source:
-        SPEC 1.4: two assignments with equal totals differ in a role, whose margin is then 0.
+        Ours (papers.md 1.4): two assignments with equal totals differ in a role, whose margin is then 0.
 
     Example:
         >>> is_tie([0.2, None, 0.1, 0.0, None]), is_tie([0.2, None])
@@ -77,6 +83,9 @@ def greedy_assignment(problem: Problem) -> AssignedAgents | None:
     """Return what greedy first-available yields: roles in order, each its best free agent, ties by identifier.
 
     It keeps the roles apart that the problem keeps apart. It is None if stuck.
+
+    Source:
+        MSV, assignment (papers.md 1.4): what Eq. 6 replaces.
     """
     free = problem.capacities.copy()
     chosen: list[int] = []

@@ -1,6 +1,6 @@
 """Algorithm 1 decides who solves a task; it is a pure function here.
 
-Source: SPEC 3.3.
+Source: MetaCogAgent Algorithm 1 (papers.md 3.3).
 """
 
 from collections.abc import Sequence
@@ -66,8 +66,8 @@ def assessed_agent(
         profile_alone: Whether c^v was left out on purpose; then its absence makes no agent ineligible.
 
     Source:
-        SPEC 3.2: an agent that cannot rate itself is eligible only where its profile rests on enough observations, or
-        it would win on the 0.5 it starts with.
+        Ours (papers.md 3.2): an agent that cannot rate itself is eligible only where its profile rests on enough
+        observations, or it would win on the 0.5 it starts with.
     """
     eligible = verbalized is not None or profile_alone or record.observations >= rules.minimum_observations
     conflict = disagreement(verbalized, record.profile)
@@ -107,7 +107,7 @@ def executor_decision(first: AssessedAgent, peers: Sequence[AssessedAgent], rule
         is more so. Else all agents together.
 
     Source:
-        SPEC 3.3, Algorithm 1.
+        MetaCogAgent Algorithm 1 (papers.md 3.3).
     """
     if is_confident(first):
         return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="confident")

@@ -62,7 +62,7 @@ def count_panel(
     Arguments and ties are as for `count_votes`.
 
     Source:
-        The weighted vote of SPEC 3.3 over those asked; that agreement comes first is ours.
+        MetaCogAgent Eq. 3 over those asked (papers.md 3.3); that agreement comes first is ours.
 
     Example:
         >>> votes = [Ballot(agent="a", answer="4", weight=0.9), Ballot(agent="b", answer="5", weight=0.3),
@@ -80,6 +80,9 @@ def panel_stop(count: VoteCount, *, asked: int, members: int) -> PanelStop | Non
         count: The votes so far, as `count_panel` counts them.
         asked: Agents that were asked, those without a valid answer too [count].
         members: Agents that may be asked [count].
+
+    Source:
+        Ours (papers.md 3.3), outside the rule of the paper.
     """
     if len(count.winners) >= AGREE:
         return PanelStop.AGREED

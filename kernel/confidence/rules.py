@@ -1,6 +1,7 @@
 """These numbers and choices govern delegation; their names are the contract's.
 
-Source: SPEC 3.2-3.4. The paper's defaults: theta 0.5, lambda 0.6, alpha 0.1, theta_delta 0.3, gamma 0.2.
+Source: MetaCogAgent V-A (papers.md 3.2, 3.4), its defaults: theta 0.5, lambda 0.6, alpha 0.1, theta_delta 0.3, gamma
+0.2.
 """
 
 from enum import StrEnum
@@ -77,7 +78,7 @@ class Checker(StrEnum):
     FEEDBACK = "FEEDBACK"
 
 
-# The paper's numbers, by the letters of SPEC 3.2-3.4.
+# The paper's numbers, by the letters of papers.md 3.2 and 3.4.
 CONFIDENCE_THRESHOLD = 0.5  # theta
 VERBALIZED_WEIGHT = 0.6  # lambda
 DISAGREEMENT_THRESHOLD = 0.3  # theta_delta

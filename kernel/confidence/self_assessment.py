@@ -1,6 +1,6 @@
 """These formulas give an agent's confidence in a task, and the threshold that the confidence has to reach.
 
-Source: SPEC 3.2 (Eq. 2 and the conflict-aware threshold).
+Source: MetaCogAgent Eq. 2, Algorithm 1 line 3 (papers.md 3.2).
 """
 
 from kernel.confidence.rules import (
@@ -24,7 +24,7 @@ def combined_confidence(verbalized: float | None, profile: float, *, weight: flo
         c = lambda c^v + (1 - lambda) c^p [0..1].
 
     Source:
-        SPEC 3.2, Eq. 2; an unknown c^v leaves c = c^p.
+        MetaCogAgent Eq. 2 (papers.md 3.2); an unknown c^v leaves c = c^p.
 
     Example:
         >>> round(combined_confidence(0.45, 0.27), 12)
@@ -64,7 +64,8 @@ def effective_threshold(
         theta' = theta + gamma delta where delta > theta_delta, else theta [>= 0, may exceed 1].
 
     Source:
-        SPEC 3.2; compared on values rounded to 1e-9, so that |0.8 - 0.5| does not exceed 0.3.
+        MetaCogAgent Algorithm 1, line 3 (papers.md 3.2); compared on values rounded to 1e-9, so that |0.8 - 0.5| does
+        not exceed 0.3.
 
     Example:
         >>> effective_threshold(0.18), round(effective_threshold(0.4), 12), effective_threshold(abs(0.8 - 0.5))

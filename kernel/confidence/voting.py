@@ -1,6 +1,6 @@
 """A vote clusters the answers of several agents, and weighs them by the confidence of each agent.
 
-Source: SPEC 3.3: the answer is argmax_y sum_i c_i 1[y_i = y].
+Source: MetaCogAgent Eq. 3 (papers.md 3.3): the answer is argmax_y sum_i c_i 1[y_i = y].
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ def count_votes(
         agree: Equal answers that win over fewer, whatever these weigh [count]; None leaves it to the weights.
 
     Source:
-        SPEC 3.3; clusters as in SPEC 2.3; ties are ours.
+        MetaCogAgent Eq. 3 (papers.md 3.3); clusters as in papers.md 2.3; ties are ours.
 
     Example:
         >>> votes = [Ballot(agent="a", answer="4", weight=0.4), Ballot(agent="b", answer="5", weight=0.3),

@@ -1,4 +1,4 @@
 """Learning fits the weights of the roles' fitness to labelled deliberations, and profiles and trust to labelled tasks.
 
-Source: SPEC 1.6 names it as the paper's future work; the method is ours.
+Source: MSV, future work (papers.md 1.6) and MetaCogAgent Eq. 4 (papers.md 3.4); most methods are ours.
 """

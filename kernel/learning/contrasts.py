@@ -5,7 +5,8 @@ between agents. So weights are learned from contrasts within a question: the lev
 the average level of all assignments that were possible. Where chance gives the roles, and deliberations count by how
 unlikely they were, contrasts have nothing to do with the question.
 
-Source: inverse propensity weighting (Horvitz and Thompson 1952), with the assignments equally likely as target.
+Source: inverse propensity weighting (Horvitz and Thompson 1952; papers.md 1.6), with the assignments equally likely as
+target.
 """
 
 from collections.abc import Sequence

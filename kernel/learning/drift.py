@@ -6,7 +6,8 @@ than a single one does. It needs no size of change to be set, finds rises as wel
 Page-Hinkley and CUSUM would need the size; ADWIN's bound is for any distribution, and so later for this one. The
 threshold is set by simulation; `docs/delegation.md` has delays and false alarms.
 
-Source: SPEC 3.6 asks for drift detection; the statistic as in Besson and Kaufmann 2019, for Bernoulli outcomes.
+Source: MetaCogAgent VII, limitations (papers.md 3.6); the statistic as in Besson and Kaufmann 2019, for Bernoulli
+outcomes.
 """
 
 from collections.abc import Sequence
@@ -64,7 +65,8 @@ def likeliest_change(outcomes: Sequence[int], least: int = 5) -> Split | None:
         least: Outcomes on either side [count, >= 1].
 
     Source:
-        max_k [ k kl(m_1:k, m) + (n - k) kl(m_k+1:n, m) ], kl of Bernoulli distributions.
+        Besson and Kaufmann 2019 (papers.md 3.6): max_k [ k kl(m_1:k, m) + (n - k) kl(m_k+1:n, m) ], kl of Bernoulli
+        distributions.
 
     Example:
         >>> split = likeliest_change([1] * 8 + [0] * 8)

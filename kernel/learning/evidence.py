@@ -114,6 +114,9 @@ def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | Non
     Returns:
         The probability [0..1]; None without both kinds.
 
+    Source:
+        Ours (papers.md 1.6): Mann and Whitney 1947, each deliberation counting by its weight.
+
     Example:
         >>> weighted_auroc(np.array([0.1, 0.4, 0.4]), np.array([0, 1, 0]), np.array([1.0, 1.0, 3.0]))
         0.625
@@ -130,7 +133,7 @@ def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | Non
 def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | None:
     """Return the share of right answers among `matched` items, each counting as `counts` says; None without any.
 
-    Source: the self-normalised estimate of a policy's value (Swaminathan and Joachims 2015).
+    Source: the self-normalised estimate of a policy's value (Swaminathan and Joachims 2015; papers.md 1.6).
     """
     mass = float((matched * counts).sum())
     return float((right * matched * counts).sum() / mass) if mass > 0 else None

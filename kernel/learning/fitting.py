@@ -35,7 +35,7 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
         Weights, to four decimals; those of each role sum to 1.
 
     Source:
-        Logistic regression with a ridge; SPEC 1.6 asks for weights >= 0 with sum 1, regularised toward the defaults.
+        Ours (papers.md 1.6): logistic regression with a ridge, weights >= 0 with sum 1, drawn toward the defaults.
     """
     usable = informative_weights(contrasted, counts, prior)
     old = np.array([[prior[role].get(term, 0.0) for term in FITNESS_TERMS] for role in CHAIN_ROLES])

@@ -1,6 +1,6 @@
 """The gain of System 2 over System 1 by kind of question.
 
-Source: SPEC 5.4.
+Source: ours (papers.md 5.4).
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class Gain:
 
     @property
     def decides(self) -> bool:
-        """Whether there are enough labels for the gain to decide (SPEC 5.4)."""
+        """Whether there are enough labels for the gain to decide (papers.md 5.4)."""
         return self.labels >= DECIDING_LABELS
 
     def pays(self, minimum: float = MINIMUM_GAIN) -> bool | None:
@@ -59,7 +59,7 @@ class Gain:
             minimum: Least gain, drawn towards the overall gain, that System 2 is worth [-1..1].
 
         Source:
-            SPEC 5.4.
+            Ours (papers.md 5.4).
 
         Example:
             >>> [Gain(labels=labels, shrunk=0.15).pays() for labels in (20, 19)], Gain(labels=20, shrunk=0.14).pays()
@@ -97,7 +97,7 @@ def gains_by_kind(pairs: Sequence[LabelledPair]) -> GainsByKind:
         Of each kind with n questions and gain g, (n g + 10 G) / (n + 10), where G is the overall gain.
 
     Source:
-        SPEC 5.4.
+        Ours (papers.md 5.4).
 
     Example:
         >>> found = gains_by_kind([

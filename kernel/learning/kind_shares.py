@@ -41,6 +41,9 @@ class KindShares:
 
     Raises:
         InvalidKindShares: On construction, for more right answers than labels, or a prior outside [0, 1].
+
+    Source:
+        Ours (papers.md 5.2).
     """
 
     kinds: Mapping[str, tuple[int, int]]
@@ -62,7 +65,7 @@ class KindShares:
             (R + 10 q) / (N + 10), with R of N labelled answers right and the prior q, which it is without a label.
 
         Source:
-            Ours, as the share of a kind: the first label that comes in does not make the share 0 or 1.
+            Ours (papers.md 5.2), as the share of a kind: the first label that comes in does not make the share 0 or 1.
         """
         return _drawn(*self.overall, towards=self.prior)
 

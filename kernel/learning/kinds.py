@@ -1,6 +1,7 @@
 """The kind of a question is that of the examples nearest to it in meaning.
 
-Source: SPEC 3.1 (a light classifier gives the dimension), 5.4 (kind). The numbers are ours, chosen on all-MiniLM-L6-v2.
+Source: MetaCogAgent III-B, a light classifier (papers.md 3.1), and ours (papers.md 5.4). The numbers are ours, chosen
+on all-MiniLM-L6-v2.
 """
 
 import re

@@ -56,7 +56,7 @@ def full_memory(learning_rate: float) -> float:
     """Return the observations that an exponential mean rests on in the long run [count].
 
     Source:
-        SPEC 3.4: the variance of such a mean is that of (2 - alpha) / alpha observations, not of 1 / alpha.
+        Ours (papers.md 3.4): the variance of such a mean is that of (2 - alpha) / alpha observations, not of 1 / alpha.
 
     Example:
         >>> round(full_memory(0.1), 9)
@@ -73,7 +73,7 @@ def memory(weight: float, squares: float) -> float:
         squares: Sum of their squares [0..1].
 
     Source:
-        Kish's effective sample size, (sum w)^2 / sum w^2; it grows from 1 to (2 - alpha) / alpha.
+        Kish 1965, effective sample size (papers.md 3.4): (sum w)^2 / sum w^2; it grows from 1 to (2 - alpha) / alpha.
 
     Example:
         >>> memory(0.1, 0.01), round(memory(1.0, 1 / 19), 9), memory(0.0, 0.0)
@@ -86,9 +86,9 @@ def beta_reading(profile: Profile) -> tuple[float, float]:
     """Return the parameters a and b of the Beta distribution that a profile stands for.
 
     Source:
-        SPEC 3.4, of the outcomes alone: m = (p - .5 (1 - w)) / w is their mean, from which the start that still weighs
-        1 - w in the competence p is taken out. The uniform prior is ours: without an outcome everything is equally
-        likely.
+        Ours (papers.md 3.4), of the outcomes alone: m = (p - .5 (1 - w)) / w is their mean, from which the start that
+        still weighs 1 - w in the competence p is taken out. The uniform prior is ours: without an outcome everything is
+        equally likely.
 
     Example:
         >>> beta_reading(Profile(agent="a", dimension="d")), beta_reading(
@@ -152,7 +152,7 @@ def profile_estimate(profiles: Sequence[Profile]) -> ProfileEstimate:
     """Return what an agent's profiles in a task's dimensions, in their order, estimate for the task.
 
     Source:
-        SPEC 3.1: c^p is the minimum over the dimensions; of equal ones the first names it.
+        MetaCogAgent Eq. 1 (papers.md 3.1): c^p is the minimum over the dimensions; of equal ones the first names it.
     """
     least = min(profiles, key=lambda one: round(one.competence, DECIMALS))
     return ProfileEstimate(
@@ -213,7 +213,7 @@ def updated_competence(competence: float, outcome: float, learning_rate: float =
     The order of operations is that of the store's statement, so that both give the same bits.
 
     Source:
-        SPEC 3.4, Eq. 4.
+        MetaCogAgent Eq. 4 (papers.md 3.4).
 
     Example:
         >>> updated_competence(0.5, 1), updated_competence(0.5, 0, 0.2)
@@ -245,9 +245,10 @@ def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct:
         correct: Whether the answer was right.
 
     Source:
-        SPEC 3.4: the agent that executed, as the paper's text has it (its Algorithm 1 writes the first one). After a
-        vote: if the answer was right, those who gave it get r = 1 and the others 0; if it was wrong, those who gave it
-        get r = 0 and the others, whose answers have no label, nothing. A vote without a valid answer teaches no agent.
+        MetaCogAgent III-D (papers.md 3.4): the agent that executed, as the paper's text has it (its Algorithm 1 writes
+        the first one). After a vote: if the answer was right, those who gave it get r = 1 and the others 0; if it was
+        wrong, those who gave it get r = 0 and the others, whose answers have no label, nothing. A vote without a valid
+        answer teaches no agent.
 
     Example:
         >>> [f"{one.agent}{one.outcome}" for one in lessons(executor="", voters="abc", winners={"a"}, correct=True)]
@@ -273,6 +274,9 @@ def memory_rate(learning_rate: float, since_change: int | None) -> float:
     Returns:
         max(alpha, 2 / (s + 2)): the estimate rests on the s observations since the change and the next one, for
         an exponential mean with step a rests on (2 - a) / a of them.
+
+    Source:
+        Ours (papers.md 3.6): the mean of the s outcomes since a change has the rate 2 / (s + 2).
 
     Example:
         >>> memory_rate(0.1, 8), memory_rate(0.1, 40), memory_rate(0.1, None)

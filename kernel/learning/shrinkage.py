@@ -1,7 +1,7 @@
 """An agent's competence in a dimension is drawn towards its record in its other dimensions.
 
 A dimension with few outcomes says little; how good the agent is elsewhere says more. The number of pseudo-observations
-is that of SPEC 5.2 for the competence of a source of votes.
+is that of papers.md 5.2 for the competence of a source of votes.
 """
 
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ def shrunk_profile(profile: Profile, others: OverallRecord) -> Profile:
         is the mean; intervals, draws and bounds follow from it.
 
     Source:
-        Ours, as the share of a kind in SPEC 5.2. What is not known elsewhere draws nothing: k = 0 leaves the Beta
-        reading of SPEC 3.4, so that a new agent keeps its chance.
+        Ours (papers.md 3.6), as the share of a kind in papers.md 5.2. What is not known elsewhere draws nothing: k = 0
+        leaves the Beta reading of papers.md 3.4, so that a new agent keeps its chance.
 
     Example:
         >>> shrunk_profile(Profile(agent="a", dimension="d"), OverallRecord(mean=0.9, memory=30.0)).competence

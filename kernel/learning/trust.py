@@ -1,6 +1,7 @@
 """This module concludes which agents' self-assessments deserve trust.
 
-Source: SPEC 3.6: a meta-agent that watches how well the others assess themselves. Its limits are ours.
+Source: MetaCogAgent VII, future work (papers.md 3.6): a meta-agent that watches how well the others assess themselves.
+Its limits are ours.
 """
 
 from collections.abc import Sequence
@@ -35,8 +36,8 @@ def has_weight(trust: Trust | None) -> bool:
     """Return whether an agent's self-assessment has its weight, lambda, in the confidence; else the profile decides.
 
     Source:
-        Ours, outside the paper's rule: a rating that surely does not separate right answers from wrong ones only adds
-        noise, whereas a biased one can be recalibrated.
+        Ours (papers.md 3.6), outside the paper's rule: a rating that surely does not separate right answers from wrong
+        ones only adds noise, whereas a biased one can be recalibrated.
 
     Example:
         >>> [has_weight(trust) for trust in (None, Trust.OVERCONFIDENT, Trust.UNINFORMATIVE)]

@@ -1,6 +1,6 @@
 """The metacognitive state vector describes one agent looking at one question, or at one text so far.
 
-Source: SPEC 1.1. Unknown is a value of its own, never zero.
+Source: MSV, state vector (papers.md 1.1). Unknown is a value of its own, never zero.
 """
 
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ class MSV:
 def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ...]) -> float | None:
     """Return a component as the equal-weight mean of its known parts [0..1]; None when none is known.
 
-    Source: SPEC 1.1 fixes the parts; equal weights and the mean over the known ones are ours.
+    Source: MSV, state vector (papers.md 1.1); equal weights and the mean over the known ones are ours.
 
     Example:
         >>> component_from_parts({"consequence": 0.8, "urgency": 0.4, "scope": None}, IMPORTANCE_PARTS)

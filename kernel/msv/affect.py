@@ -49,7 +49,7 @@ Lexicon = Callable[[Sequence[str]], Mapping[str, Iterable[str]]]
 def vader(text: str) -> dict[str, float]:
     """Return the affect by VADER (MIT licence), of the first and the last thousand characters of a longer text.
 
-    Source: SPEC 1.1: under VADER ER = |compound|.
+    Source: ours (papers.md 1.1): under VADER ER = |compound|.
 
     Example:
         >>> vader("Please list the files.")["intensity"] < vader("I am terrified and furious!!")["intensity"]
@@ -70,8 +70,8 @@ def lexical(text: str, *, lexicon: Lexicon) -> dict[str, float]:
 
     Negation is not looked at: `not afraid` bears fear as `afraid` does.
 
-    Source: SPEC 1.1: under NRC ER = share of emotion-bearing words, scaled so that both ends are reachable. The scale
-    is ours: the share over `FULL_SHARE`, at most 1. The same holds for each emotion alone.
+    Source: MSV, state vector (papers.md 1.1): under NRC ER = share of emotion-bearing words, scaled so that both ends
+    are reachable. The scale is ours: the share over `FULL_SHARE`, at most 1. The same holds for each emotion alone.
     """
     words = re.findall(r"[^\W\d_]+", _ends(text).casefold())
     bears = lexicon([form for word in words for form in _forms(word)])

@@ -1,6 +1,7 @@
 """Experiential matching (EM) measures how much of a question is known already.
 
-Source: SPEC 1.1: similarity to a knowledge base, and similarity to earlier answered questions. The calibration is ours.
+Source: MSV, state vector (papers.md 1.1): similarity to a knowledge base, and similarity to earlier answered questions.
+The calibration is ours.
 """
 
 from collections.abc import Mapping
@@ -68,8 +69,8 @@ class SimilarityCalibration:
         encoder: Encoder that both were measured on; another one's cosines are of another scale.
 
     Source:
-        `python -m bench similarity`: of 78 unrelated texts the nearest is at 0.28 (median) and 0.35 (third quartile), a
-        paraphrase at 0.86 (median), a passage that answers a question at 0.58 (median).
+        Ours (papers.md 1.1), by `python -m bench similarity`: of 78 unrelated texts the nearest is at 0.28 (median) and
+        0.35 (third quartile), a paraphrase at 0.86 (median), a passage that answers a question at 0.58 (median).
 
     Raises:
         InvalidCalibration: On construction, when the floor is not below the ceiling, or either is no cosine.
@@ -134,7 +135,8 @@ def experience_match(
         covers: Whether what is stored covers the questions of the deployment.
 
     Source:
-        SPEC 1.1. A source that says nothing is left out, and two of them leave EM unknown, never 0.
+        MSV, state vector (papers.md 1.1). A source that says nothing is left out, and two of them leave EM unknown,
+        never 0.
 
     Example:
         >>> even, line = ExperienceWeights(), SimilarityCalibration(floor=0.2, ceiling=0.8)
@@ -169,7 +171,7 @@ def agent_experience(
             nothing near is one that the agent has no experience with; if not, that says nothing.
 
     Source:
-        SPEC 5.5.
+        Ours (papers.md 5.5).
 
     Example:
         >>> line = SimilarityCalibration(floor=0.2, ceiling=0.8)

@@ -1,8 +1,8 @@
 """A rating is the structured reply in which a model rates itself or a text; this module has its schema and its meaning.
 
-Source: SPEC 1.1. One compact list of seven integers in a fixed order: spelled with names it would not fit into 64
-generated tokens on tokenizers that split numbers into digits. The polarity of every number is fixed by the prompt and
-here, never left to the model.
+Source: ours (papers.md 1.1). One compact list of seven integers in a fixed order: spelled with names it would not fit
+into 64 generated tokens on tokenizers that split numbers into digits. The polarity of every number is fixed by the
+prompt and here, never left to the model.
 """
 
 from collections.abc import Mapping, Sequence

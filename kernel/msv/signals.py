@@ -1,6 +1,7 @@
 """Signals measure an answer from short samples, token probabilities and a one-word check. Pure.
 
-Source: SPEC 1.1 names what correctness and conflict measure; how it is read off a model's behaviour is ours.
+Source: MSV, state vector (papers.md 1.1) names what correctness and conflict measure; how it is read off a model's
+behaviour is ours.
 """
 
 import re
@@ -141,7 +142,8 @@ def mean_of(parts: Mapping[str, float | None], weights: PartWeights = EQUAL) -> 
 
     It is None when none with a weight is known.
 
-    Source: SPEC 1.1: components inside a dimension have weights that sum to 1; equal ones are ours.
+    Source: MSV, state vector (papers.md 1.1): components inside a dimension have weights that sum to 1; equal ones are
+    ours.
 
     Example:
         >>> mean_of({"check": 0.9, "draft_likelihood": None, "draft_support": 0.6})

@@ -62,7 +62,7 @@ def bootstrap_interval(
         ValueError: When the columns are not equally long, or there is none.
 
     Source:
-        Efron 1979, percentile method.
+        Efron 1979, percentile method (papers.md 4.4).
 
     Example:
         >>> estimate = bootstrap_interval(np.mean, [0, 1] * 50, rng=np.random.default_rng(0))
@@ -109,6 +109,9 @@ def bootstrap_difference(
 
     Raises:
         ValueError: When the columns are not equally long, or there is none.
+
+    Source:
+        Efron 1979, percentile method, on pairs (papers.md 4.4).
 
     Example:
         >>> right = ([1, 0, 1, 0] * 25, [1, 1, 1, 0] * 25)

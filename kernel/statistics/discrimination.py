@@ -48,7 +48,7 @@ def auroc(levels: Numbers, positive: Sequence[bool] | Flags) -> Discrimination:
         ValueError: When they are not equally many, or a level is not a number.
 
     Source:
-        Mann and Whitney 1947; DeLong, DeLong and Clarke-Pearson 1988, by midranks as Sun and Xu 2014.
+        Mann and Whitney 1947; DeLong, DeLong and Clarke-Pearson 1988, by midranks as Sun and Xu 2014 (papers.md 4.4).
 
     Example:
         >>> auroc([0.1, 0.4, 0.4, 0.8], [False, False, True, True]).auroc

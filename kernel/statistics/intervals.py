@@ -37,7 +37,7 @@ def wilson(successes: float, n: int, z: float = Z95) -> Interval:
         ValueError: For more successes than observations, or fewer than none.
 
     Source:
-        Wilson 1927: (p + z²/2n ± z √(p (1 - p)/n + z²/4n²)) / (1 + z²/n).
+        Wilson 1927 (papers.md 4.4): (p + z²/2n ± z √(p (1 - p)/n + z²/4n²)) / (1 + z²/n).
 
     Example:
         >>> interval = wilson(8, 10)

@@ -67,6 +67,9 @@ class PairedDifference:
         low: Lower end of its 95 % interval [-1..1].
         high: Upper end [-1..1].
         p: Probability of so uneven a division if both were equally good, by the exact test [0..1].
+
+    Source:
+        Ours (papers.md 4.4).
     """
 
     value: float | None
@@ -81,7 +84,7 @@ class PairedDifference:
         BETTER and WORSE need an interval without 0 and p <= 0.05, SAME an interval within two points of 0.
 
         Source:
-            Ours; that a gain needs the exact test too is the rule of the evaluations.
+            Ours (papers.md 4.4); that a gain needs the exact test too is the rule of the evaluations.
 
         Example:
             >>> PairedDifference(value=0.1, low=0.03, high=0.2, p=0.01).comparison
@@ -102,7 +105,7 @@ def mcnemar(first: float, second: float) -> float:
         second: Those on which only the second is [count].
 
     Source:
-        McNemar 1947, in its exact form: 2 P(X >= max(b, c)) for X from Binomial(b + c, 1/2), at most 1.
+        McNemar 1947 (papers.md 4.4), in its exact form: 2 P(X >= max(b, c)) for X from Binomial(b + c, 1/2), at most 1.
 
     Example:
         >>> round(mcnemar(0, 6), 9), mcnemar(3, 3)
@@ -119,8 +122,8 @@ def paired_interval(counts: PairedCounts) -> Interval:
     """Return the 95 % interval of the second system's share right less the first's; without a label all of [-1, 1].
 
     Source:
-        Newcombe 1998 (paired data), method 10: the Wilson intervals of both shares, combined with their correlation
-        φ, whose numerator is lessened by n/2 where it is positive.
+        Newcombe 1998 (paired data), method 10 (papers.md 4.4): the Wilson intervals of both shares, combined with their
+        correlation φ, whose numerator is lessened by n/2 where it is positive.
 
     Example:
         >>> interval = paired_interval(PairedCounts(both=5, neither=5))
@@ -180,7 +183,7 @@ def paired_difference(pairs: int, agreeing: int, labelled: PairedCounts) -> Pair
         ValueError: For more that agree than there are.
 
     Source:
-        Ours. It takes the labelled others for a random sample of them.
+        Ours (papers.md 4.4). It takes the labelled others for a random sample of them.
 
     Example:
         >>> found = paired_difference(100, 80, PairedCounts(second=10))
@@ -220,7 +223,7 @@ def labels_needed(pairs: int, agreeing: int, labelled: PairedCounts) -> int | No
         can help.
 
     Source:
-        Ours.
+        Ours (papers.md 4.4).
 
     Example:
         >>> labels_needed(100, 80, PairedCounts(second=3)), labels_needed(100, 80, PairedCounts())

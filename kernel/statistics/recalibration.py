@@ -2,7 +2,7 @@
 
 Both forms learn from smoothed labels: no number of labels makes an answer certain, so no map leads to 0 or 1.
 
-Source: SPEC 4. Platt 1999 (logistic curve, smoothed targets), Zadrozny and Elkan 2002 (isotonic regression).
+Source: papers.md 4.3. Platt 1999 (logistic curve, smoothed targets), Zadrozny and Elkan 2002 (isotonic regression).
 """
 
 from bisect import bisect_right

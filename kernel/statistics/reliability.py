@@ -1,6 +1,6 @@
 """Reliability is how well confidences agree with the scores of the answers.
 
-Source: SPEC 3.5 (ECE), SPEC 4 (bins with counts and intervals, Brier score, the error that chance gives).
+Source: MetaCogAgent V-F (papers.md 3.5) for the calibration error, papers.md 4.3 for Brier score and chance.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT
         ValueError: When there is no bin, or the numbers do not fit together.
 
     Source:
-        SPEC 3.5: Σ_b |B_b|/n · |acc(B_b) - conf(B_b)| over bins of equal width.
+        MetaCogAgent V-F (papers.md 3.5): Σ_b |B_b|/n · |acc(B_b) - conf(B_b)| over bins of equal width.
 
     Example:
         >>> calibration_error([0.75, 0.75, 0.25], [1, 1, 0])
@@ -121,7 +121,7 @@ def chance_calibration_error(confidences: Numbers, bins: int = DEFAULT_BINS) -> 
         ValueError: When there is no bin, or a confidence lies outside [0, 1].
 
     Source:
-        SPEC 4: about .10 at 100 answers and .03 at 1,000.
+        Ours (papers.md 4.3): about .10 at 100 answers and .03 at 1,000.
 
     Example:
         >>> chance_calibration_error([0.5])
@@ -142,7 +142,7 @@ def brier_score(confidences: Numbers, scores: Numbers) -> float | None:
         ValueError: When the numbers do not fit together.
 
     Source:
-        Brier 1950, for two outcomes.
+        Brier 1950 (papers.md 4.3), for two outcomes.
 
     Example:
         >>> brier_score([1.0, 0.5], [1, 0])

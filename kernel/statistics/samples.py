@@ -60,7 +60,7 @@ def effective_size(total: float, squares: float) -> float:
         squares: Sum of their squares [>= 0].
 
     Source:
-        Kish 1965, (Σ w)² / Σ w².
+        Kish 1965 (papers.md 1.6, 3.4): (Σ w)² / Σ w².
 
     Example:
         >>> effective_size(4.0, 10.0), effective_size(0.0, 0.0)

@@ -3,7 +3,7 @@
 A level is a number in [0, 1] that is high where the event is likely, or NaN where it is unknown. Weights are >= 0 and
 sum to 1; those of the known levels are rescaled, and fewer than two known levels have no weighted mean.
 
-Source: SPEC 1.2, where the event is a wrong answer of System 1 and the weighted mean the activation.
+Source: ours (papers.md 1.2), where the event is a wrong answer of System 1 and the weighted mean the activation.
 """
 
 from collections.abc import Sequence

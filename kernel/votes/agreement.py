@@ -1,6 +1,6 @@
 """Agreement is how many valid votes are for the winning answer and how many against it, where asking stops.
 
-Source: SPEC 5.1, 5.3.
+Source: ours (papers.md 5.1, 5.3).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """A cascade asks cheap models first, and the strong model only where too few of them agree.
 
-Source: SPEC 5.1, where an undecided vote escalates. Everything is deterministic given the answers in their order; costs
-are in any one unit, and an unknown cost is None, never 0.
+Source: ours (papers.md 5.6), where an undecided vote escalates. Everything is deterministic given the answers in their
+order; costs are in any one unit, and an unknown cost is None, never 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def cascade_end(keys: Sequence[str | None], rule: VoteRule) -> CascadeEnd:
         rule: How many must agree, of how many at most.
 
     Source:
-        SPEC 5.1: it stops when `agree` are equal, when `most` were asked, or when `agree` is out of reach.
+        Ours (papers.md 5.6): it stops when `agree` are equal, when `most` were asked, or when `agree` is out of reach.
 
     Example:
         >>> ends = [cascade_end(keys, VoteRule(agree=2, most=3)) for keys in ("abb", [None, None, "a"], "ab")]

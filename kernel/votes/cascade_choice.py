@@ -1,7 +1,8 @@
 """The rule of a cascade is chosen from labelled questions, for a limit on its mean cost or on the share escalated.
 
-Source: ours. Every rule is played on the same questions; of those within the limit the one that is right most often is
-chosen. The best of many rules looks better than it is: what it is worth is measured on questions it was not chosen on.
+Source: ours (papers.md 5.6). Every rule is played on the same questions; of those within the limit the one that is
+right most often is chosen. The best of many rules looks better than it is: what it is worth is measured on questions it
+was not chosen on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -209,7 +210,8 @@ def labels_needed(limit: CascadeLimit) -> int:
     """Return how many labelled questions a choice needs at least [count].
 
     Source:
-        Ours: `LEAST_LABELS`, and as many as hold `LEAST_ON_A_SIDE` escalated ones where their share is limited.
+        Ours (papers.md 5.6): `LEAST_LABELS`, and as many as hold `LEAST_ON_A_SIDE` escalated ones where their share is
+        limited.
 
     Example:
         >>> [labels_needed(CascadeLimit(share=share)) for share in (0.1, 0.5, None)]
@@ -398,7 +400,8 @@ def gain_over_random(right: Array, escalated: Array, vote_right: Array, strong_r
         strong_right: Whether the strong source is right.
 
     Source:
-        Ours: mean(right) - [(1 - e) mean(vote right) + e mean(strong right)], with e the share escalated.
+        Ours (papers.md 5.6): mean(right) - [(1 - e) mean(vote right) + e mean(strong right)], with e the share
+        escalated.
 
     Example:
         >>> gain_over_random(*np.array([[1, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 1], [1, 1, 0, 1]]))

@@ -1,6 +1,6 @@
 """The recorded competence of a source of votes is the share of its votes that were right, drawn to that of all sources.
 
-Source: SPEC 5.1, 5.2; the same ten pseudo-observations as the offset of a kind.
+Source: ours (papers.md 5.1, 5.2); the same ten pseudo-observations as the offset of a kind.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def recorded_competences(records: Sequence[SourceRecord]) -> tuple[VoteSource, .
     Sources without a vote are left out.
 
     Source:
-        SPEC 5.2: (r + 10 p) / (n + 10), with p the share right of all sources.
+        Ours (papers.md 5.1): (r + 10 p) / (n + 10), with p the share right of all sources.
 
     Example:
         >>> records = [SourceRecord(agent="a", mode=VoteMode.REASONED, votes=10, right=9),

@@ -16,7 +16,8 @@ def draft_answer(text: str, answer_type: AnswerType, *, options: Sequence[str] =
         options: Texts of a choice's options, in order.
 
     Source:
-        SPEC 2.1 where the draft ends in a form; else its first words or its concluding sentence, which is ours.
+        MC-MAS, appendix A.1 (papers.md 2.1) where the draft ends in a form; else its first words or its concluding
+        sentence, which is ours.
 
     Example:
         >>> draft_answer("It is 4.", AnswerType.NUMBER), draft_answer("I do not know.", AnswerType.NUMBER)

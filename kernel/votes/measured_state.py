@@ -72,6 +72,9 @@ def vote_disagreement(votes: Sequence[ValidVote]) -> Disagreement:
     Every pair of valid votes counts once: in `internal_inconsistency` where both are of one source, else in
     `source_disagreement`.
 
+    Source:
+        Ours (papers.md 5.2); MSV, state vector, names internal consistency and agreement of sources.
+
     Example:
         >>> votes = [ValidVote(source=source, group=group)
         ...          for source, group in (("draft", 0), ("reasoned", 0), ("reasoned", 0), ("reasoned", 1))]
@@ -96,6 +99,9 @@ def instability(winner: str, earlier: Sequence[str]) -> float | None:
         winner: The winning answer of this run, in a form in which equal answers are equal.
         earlier: Those of earlier runs of the same question.
 
+    Source:
+        Ours (papers.md 5.2).
+
     Example:
         >>> instability("4", ["4", "5", "4", "4"]), instability("4", [])
         (0.25, None)
@@ -119,6 +125,9 @@ def measured_state(
         probability_unknown: Why it is None.
         over_time: The instability [0..1], or why it is unknown.
         before: The state before the vote; None where there was none.
+
+    Source:
+        Ours (papers.md 5.2).
     """
     found = vote_disagreement(votes)
     parts, reasons = dict(found.parts), dict(found.unknown)

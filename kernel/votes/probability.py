@@ -1,7 +1,8 @@
 """The probability that the winning answer of a vote is right.
 
-Source: SPEC 5.2. A prior, fitted on recorded answers of other models, is drawn towards the labels of a deployment: by
-ridge regression from the first label on, and by a logistic curve (Platt) on top where there are enough of them.
+Source: ours (papers.md 5.2). A prior, fitted on recorded answers of other models, is drawn towards the labels of a
+deployment: by ridge regression from the first label on, and by a logistic curve (Platt) on top where there are enough
+of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -173,7 +174,7 @@ class ProbabilityModel:
     def kind_share(self, kind: str) -> float:
         """Return the share of right answers on a kind of question [0..1], drawn towards the overall share.
 
-        Source: SPEC 5.2: (r + 10 p̄) / (n + 10).
+        Source: ours (papers.md 5.2): (r + 10 p̄) / (n + 10).
         """
         labels, right = self.kinds.get(kind, (0, 0))
         return (right + KIND_WEIGHT * self.share_right) / (labels + KIND_WEIGHT)
@@ -185,7 +186,8 @@ class ProbabilityModel:
     def probability(self, evidence: VoteEvidence) -> float:
         """Return the probability that the winning answer is right [0..1].
 
-        Source: SPEC 5.2. With one valid vote there is no agreement to judge by, and it is the share of the kind.
+        Source: ours (papers.md 5.2). With one valid vote there is no agreement to judge by, and it is the share of the
+        kind.
         """
         if evidence.valid == 1:
             return self.kind_share(evidence.kind)
@@ -209,7 +211,7 @@ def probability_model(prior: Prior, counts: Sequence[LabelCount] = ()) -> Probab
         counts: Judged answers by their evidence; those with a single valid vote count in the shares only.
 
     Source:
-        SPEC 5.2; the precision matrix in place of one strength, and the test of the curve, are ours.
+        Ours (papers.md 5.2); the precision matrix in place of one strength, and the test of the curve, are ours.
     """
     kinds = _kinds(counts)
     labels, right = sum(one.labels for one in counts), sum(one.right for one in counts)

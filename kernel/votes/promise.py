@@ -1,9 +1,9 @@
 """A promise bounds the share of errors among the answers that are given.
 
-Source: SPEC 5.3. Agreement has levels, the strictest first; labels that were drawn at random prove which of them keep
-the promise. A level is tested together with all stricter ones, in a fixed order that ends at the first failure
-(fixed-sequence testing, which needs no correction for the number of levels), and only at 50, 100, 200, ... labels, with
-the error probability split over these looks, so that looking again does not break the promise.
+Source: ours (papers.md 5.3). Agreement has levels, the strictest first; labels that were drawn at random prove which of
+them keep the promise. A level is tested together with all stricter ones, in a fixed order that ends at the first
+failure (fixed-sequence testing, which needs no correction for the number of levels), and only at 50, 100, 200, ...
+labels, with the error probability split over these looks, so that looking again does not break the promise.
 """
 
 from collections import Counter
@@ -110,7 +110,7 @@ def labels_without_error(error_at_most: float, error_probability: float) -> int:
     """Return the labels that prove a level if none of them is wrong [count].
 
     Source:
-        SPEC 5.3: n >= log(error probability) / log(1 - error at most).
+        Ours (papers.md 5.3): n >= log(error probability) / log(1 - error at most).
 
     Example:
         >>> labels_without_error(0.05, 0.0125)
@@ -152,7 +152,7 @@ def error_bound(errors: int, labels: int, error_probability: float) -> float:
         error_probability: Probability that the true share lies above the bound, at most [0..1].
 
     Source:
-        Clopper and Pearson 1934: the quantile 1 - p of Beta(errors + 1, labels - errors).
+        Clopper and Pearson 1934 (papers.md 5.3): the quantile 1 - p of Beta(errors + 1, labels - errors).
 
     Example:
         >>> round(error_bound(0, 100, 0.05), 6), error_bound(3, 3, 0.05)
@@ -239,7 +239,7 @@ def proved_levels(
         MalformedRequest: For an error that cannot be promised.
 
     Source:
-        SPEC 5.3. Passing over levels that no result could prove is ours.
+        Ours (papers.md 5.3). Passing over levels that no result could prove is ours.
 
     Example:
         >>> sure, unsure = AgreementLevel(agreeing=3), AgreementLevel(agreeing=2, against=1)
@@ -373,9 +373,9 @@ def promise_levels(
         MalformedRequest: For an error that cannot be promised.
 
     Source:
-        SPEC 5.3. A kind has a list of its own from `KIND_LABELS` labels on; the others share one, and a question of
-        unknown kind takes the labels of all. One list for each stage is ours: answers that went on are the harder ones,
-        and labels of others say nothing of them.
+        Ours (papers.md 5.3). A kind has a list of its own from `KIND_LABELS` labels on; the others share one, and a
+        question of unknown kind takes the labels of all. One list for each stage is ours: answers that went on are the
+        harder ones, and labels of others say nothing of them.
     """
     own = kinds_with_lists(labels)
     if not kind:
@@ -437,7 +437,7 @@ def judged(agreement: VoteAgreement, levels: PromiseLevels) -> PromiseJudgement:
     given only if it is the one that led then.
 
     Source:
-        SPEC 5.3.
+        Ours (papers.md 5.3).
     """
     is_first = not agreement.went_on or levels.first.includes(agreement.first)
     stage, level = (PromiseStage.FIRST, agreement.first) if is_first else (PromiseStage.WENT_ON, agreement.last)

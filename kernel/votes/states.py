@@ -1,4 +1,4 @@
-"""The states of a confidence and of a promise, in words: what is a probability, what is proved (SPEC 5.2, 5.3)."""
+"""The states of a confidence and of a promise, in words: what is a probability, what is proved (papers.md 5.2, 5.3)."""
 
 from enum import StrEnum
 

@@ -1,6 +1,7 @@
 """Votes are asked for one by one until enough answers agree.
 
-Source: SPEC 5.1. Everything is deterministic given the votes in their order; who asks for them is not known here.
+Source: ours (papers.md 5.1). Everything is deterministic given the votes in their order; who asks for them is not known
+here.
 """
 
 from collections.abc import Sequence
@@ -235,7 +236,7 @@ def vote_groups(
         whatever its size; all others stand alone.
 
     Source:
-        SPEC 5.1; equality as in SPEC 2.3.
+        Ours (papers.md 5.1); equality as in papers.md 2.3.
 
     Example:
         >>> source = VoteSource(model="m", mode=VoteMode.REASONED)
@@ -296,7 +297,8 @@ def vote_stop(groups: Sequence[VoteGroup], votes: Sequence[Vote], rule: VoteRule
         rule: The rule.
 
     Source:
-        SPEC 5.1; 5.3 where all votes are asked for. A program that passes the tests needs no second one.
+        Ours (papers.md 5.1); papers.md 5.3 where all votes are asked for. A program that passes the tests needs no
+        second one.
 
     Example:
         >>> source = VoteSource(model="m", mode=VoteMode.REASONED)
@@ -371,7 +373,7 @@ def next_source(order: Sequence[VoteSource], asked: Sequence[VoteSource]) -> Vot
         The source; None when there is none.
 
     Source:
-        SPEC 5.1.
+        Ours (papers.md 5.1).
 
     Example:
         >>> draft, a, b = (VoteSource(model=name, mode=mode) for name, mode in

@@ -1,4 +1,4 @@
-"""What the public code of the papers' authors gets wrong does not happen here (SPEC 1.8, each rule once)."""
+"""What the public code of the papers' authors gets wrong does not happen here (papers.md 1.7, each rule once)."""
 
 import inspect
 import re

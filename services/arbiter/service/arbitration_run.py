@@ -1,7 +1,8 @@
 """An arbitration under way solves, criticises, arbitrates, and decides when to stop.
 
-Source: SPEC 2.1, 2.4. What the envelope cannot carry is left out from the end: a sample is drawn only where its worst
-case fits, and critiques only where an arbitration sample still fits after them.
+Source: MC-MAS Algorithm 1 (papers.md 2.1), and ours (papers.md 2.4). What the envelope cannot carry is left out from
+the end: a sample is drawn only where its worst case fits, and critiques only where an arbitration sample still fits
+after them.
 """
 
 import asyncio

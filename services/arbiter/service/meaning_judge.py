@@ -1,8 +1,8 @@
 """A model judges which long free texts mean the same, in few calls for many texts.
 
-Source: SPEC 2.3: never by cosine. The model judges only pairs that the kernel's guard allows, and the kernel merges
-only what every pair of the two clusters allows. Answers are compared with one reference of each group, the most
-frequent one; an answer that matches none becomes a reference itself, as long as rounds are left.
+Source: ours (papers.md 2.3): never by cosine. The model judges only pairs that the kernel's guard allows, and the
+kernel merges only what every pair of the two clusters allows. Answers are compared with one reference of each group,
+the most frequent one; an answer that matches none becomes a reference itself, as long as rounds are left.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ from services.arbiter.service.values import AdaptiveOptions, ArbitrateRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationDefaults:
-    """A request gets these values for what it leaves out; the papers' numbers where they have one (SPEC 2.1).
+    """A request gets these values for what it leaves out; the papers' numbers where they have one (papers.md 2.1).
 
     Attributes:
         limits: The envelope.

@@ -126,7 +126,7 @@ async def _traced(outcome: ArbitrationOutcome, tracer: Tracer, timeout_s: float 
 
 
 def _claim_texts(outcome: ArbitrationOutcome) -> QuestionClaims:
-    """Return the texts of the solvers and of the last stage that ran (SPEC 2.2); it has none without arbitration."""
+    """Return the texts of the solvers and of the last stage that ran (papers.md 2.2); none without arbitration."""
     state, variant = outcome.run.state, outcome.plan.variant
     traces = [drawn.text for solver in range(len(state.solved)) if (drawn := state.representative(solver))]
     critiques = [each.text for _, each in sorted(state.critiques.items()) if each.succeeded]

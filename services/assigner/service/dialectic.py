@@ -1,6 +1,6 @@
 """This use case runs the dialectic: agents assess themselves, get roles, and write the stages in turn.
 
-Source: SPEC 1.5.
+Source: MSV, five roles (papers.md 1.5).
 """
 
 import asyncio

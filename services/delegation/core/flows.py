@@ -1,6 +1,7 @@
 """Flows count how often each agent delegates to each other, and with which share of right answers.
 
-Source: SPEC 3.5, section G: delegation precision is the share of delegated tasks whose executor answered right.
+Source: MetaCogAgent V-B, V-G (papers.md 3.5): delegation precision is the share of delegated tasks whose executor
+answered right.
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ def delegation_precision(flows: Sequence[DelegationCounts]) -> Share:
     """Return the share of right answers among all labelled tasks that were delegated.
 
     Source:
-        SPEC 3.5.
+        MetaCogAgent V-B (papers.md 3.5).
     """
     return precision(sum(flow.correct for flow in flows), sum(flow.labelled for flow in flows))
 

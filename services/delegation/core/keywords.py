@@ -1,6 +1,6 @@
 """The skill-fixed baseline routes by keywords.
 
-Source: SPEC 3.5, Table II.
+Source: MetaCogAgent Table II (papers.md 3.5).
 """
 
 import re

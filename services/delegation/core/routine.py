@@ -1,6 +1,6 @@
 """The routine filter finds tasks that need no self-assessment.
 
-Source: SPEC 3.6, the cheap pre-filter; its limits are ours.
+Source: MetaCogAgent VI, the light pre-filter (papers.md 3.6); its limits are ours.
 """
 
 from kernel.learning.profiles import ProfileEstimate

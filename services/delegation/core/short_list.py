@@ -1,7 +1,7 @@
 """The short-list bounds the number of other agents that are assessed, for any number of agents.
 
-Source: SPEC 3.6. Agents with few observations keep a chance: by draws from their Beta reading (Thompson sampling) or
-by the upper ends of their intervals.
+Source: ours (papers.md 3.6). Agents with few observations keep a chance: by draws from their Beta reading (Thompson
+sampling) or by the upper ends of their intervals.
 """
 
 from collections.abc import Mapping, Sequence

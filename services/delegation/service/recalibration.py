@@ -150,7 +150,7 @@ def fitted_map(agent: str, newest: Sequence[SelfRating], count: int) -> Recalibr
     """Return the map of the newest of an agent's `count` labelled self-assessments; no points where it does not help.
 
     Source:
-        SPEC 4: a recalibration map, isotonic or Platt, only with enough data.
+        Ours (papers.md 4.3): a recalibration map, isotonic or Platt, only with enough data.
     """
     fitted = recalibration([each.raw for each in newest], [float(each.correct) for each in newest])
     points = list(fitted.points) if fitted.improves else []

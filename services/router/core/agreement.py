@@ -7,7 +7,7 @@ rules differ from those of `kernel.answers.cluster`, which serves answers of a k
 - Groups in words merge by the cosine of their first samples alone. A cluster asks for a judgement of every pair, which
   would embed every sample instead of one text for each group, in a measure that has half a second.
 
-Source: SPEC 1.1 (internal consistency, source agreement).
+Source: MSV, state vector (papers.md 1.1): internal consistency, agreement of sources.
 """
 
 import re
@@ -82,7 +82,7 @@ def merged(groups: GroupedAnswers, cosines: Sequence[Sequence[float]], samples: 
         Groups of which none in words may be taken for another one.
 
     Source:
-        SPEC 2.3.
+        Ours (papers.md 2.3).
     """
     merged_rows: list[tuple[int, list[int]]] = []
     for row, place in enumerate(groups.words):

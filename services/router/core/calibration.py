@@ -1,6 +1,6 @@
 """These rules say when a recalibration map is fitted, and which one is in force.
 
-Source: SPEC 4: only with enough data, versioned, can be rolled back.
+Source: ours (papers.md 4.3): only with enough data, versioned, can be rolled back.
 """
 
 from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS, is_fit_due

@@ -38,6 +38,9 @@ def spans(text: str, *, most: int, overlap: int) -> Iterator[Span]:
     Raises:
         ValueError: For sizes out of range.
 
+    Source:
+        Ours (papers.md 1.1).
+
     Example:
         >>> text = "One is one. Two is two. Three is three."
         >>> [text[span.start : span.end] for span in spans(text, most=30, overlap=12)]

@@ -1,7 +1,7 @@
 """These rules choose the system for a question that names no strategy, in a fixed order.
 
-Source: SPEC 5.4. A given state, and the papers' setting, are decided by the activation; else the gain of System 2 on
-the question's kind decides where enough questions are labelled for both systems; else the activation.
+Source: ours (papers.md 5.4). A given state, and the papers' setting, are decided by the activation; else the gain of
+System 2 on the question's kind decides where enough questions are labelled for both systems; else the activation.
 """
 
 from enum import StrEnum

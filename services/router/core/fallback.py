@@ -1,6 +1,6 @@
 """These rules say which strategies are tried, in which order, and when an error ends that.
 
-Source: DESIGN "One request": a failed strategy falls back to another one, then to System 1.
+Source: ours (papers.md 4.5): a failed strategy falls back to another one, then to System 1.
 """
 
 from kernel.errors import MetacogError, Overloaded

@@ -15,7 +15,8 @@ class LabelOrigin(StrEnum):
     """An origin is how an answer came to be labelled.
 
     Source:
-        SPEC 5.3: labels count for a promise only where they were drawn at random, in an exam or from served requests.
+        Ours (papers.md 5.3): labels count for a promise only where they were drawn at random, in an exam or from served
+        requests.
     """
 
     EXAM = "EXAM"
@@ -93,7 +94,7 @@ def use_of_feedback(score: float, run: Learnable, *, receivers: frozenset[str], 
         counts: Whether the feedback may teach, and is the first on its run that may.
 
     Source:
-        SPEC 3.4: feedback counts once. DESIGN, One request: profiles, verified answers, calibration.
+        Ours (papers.md 3.4): feedback counts once; it teaches profiles, verified answers and calibration.
     """
     right = is_right(score)
     if not counts:

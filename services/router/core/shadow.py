@@ -60,7 +60,7 @@ def agreement(question: str, one: str, other: str, answer_type: AnswerType | Non
         answer_type: Type of the answer; None where the request does not state it.
 
     Source:
-        SPEC 2.3, 5.1. Ours: what cannot be compared is unknown, never different.
+        Ours (papers.md 4.5), equality as in papers.md 2.3: what cannot be compared is unknown, never different.
 
     Example:
         >>> agreement("What is 2 + 2?", "It is 4.", "Final Answer: 4.0").agrees

@@ -1,6 +1,6 @@
 """Stop texts end an answer, which may come in pieces.
 
-Source: `stop` as OpenAI's chat completions have it: the answer ends before the first of these texts.
+`stop` is that of OpenAI's chat completions: the answer ends before the first of these texts.
 """
 
 from collections.abc import Sequence

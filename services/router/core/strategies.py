@@ -1,6 +1,6 @@
 """Strategies are the ways in which a request can be answered.
 
-Source: DESIGN "One request": System 2 is the dialectic unless the caller names another strategy.
+Source: ours (papers.md 4.5): System 2 is the dialectic unless the caller names another strategy.
 """
 
 from enum import StrEnum

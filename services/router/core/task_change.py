@@ -1,8 +1,9 @@
 """These rules say whether the next turn of a conversation still belongs to the task that was assessed.
 
-Source: the words alone, without a model call; the rules are ours. They know English and err towards a new assessment: a
-decision cached wrongly may give a hard question a hasty answer, a new one only costs a little time. So a turn counts
-as a follow-up only where it leans on earlier turns (`and in Celsius?`, `make it shorter`) and brings hardly a new word.
+Source: ours (papers.md 1.1), from the words alone, without a model call. The rules know English and err towards a new
+assessment: a decision cached wrongly may give a hard question a hasty answer, a new one only costs a little time. So a
+turn counts as a follow-up only where it leans on earlier turns (`and in Celsius?`, `make it shorter`) and brings hardly
+a new word.
 """
 
 import re

@@ -33,7 +33,7 @@ class _LabelOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LabelOrig
     """It was labelled without a draw, e.g. by a user who chose it."""
 
 class LabelOrigin(_LabelOrigin, metaclass=_LabelOriginEnumTypeWrapper):
-    """How an answer came to be labelled. What is promised of answers (SPEC 5.3) counts labels of answers that were drawn at
+    """How an answer came to be labelled. What is promised of answers (papers.md 5.3) counts labels of answers that were drawn at
     random only.
     """
 

@@ -52,7 +52,7 @@ from services.arbiter.service.voting.values import (
 )
 from services.arbiter.service.voting.voters import Answered, Question, Voters, is_program_type
 
-# Sampling temperature of the votes (SPEC 5.1).
+# Sampling temperature of the votes (papers.md 5.1).
 TEMPERATURE = 0.7
 
 

@@ -81,7 +81,7 @@ from services.router.service.runs.values import (
 
 # Strategies that ask for votes.
 VOTED = frozenset({Strategy.VOTE, Strategy.CASCADE})
-# Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
+# Samples of the arbiter where a request leaves them open (papers.md 2.1): each may be the answer.
 DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
 
 
@@ -612,7 +612,7 @@ class RunInProgress:
     async def plan_vote(self, strategy: Strategy, policy_row: str) -> None:
         """Decide who votes, and write the System 1 answer where it votes; a fallback gives it without another call.
 
-        With votes ahead the arbiter asks for it, so that neither waits for the other (SPEC 5.1). Where the default
+        With votes ahead the arbiter asks for it, so that neither waits for the other (papers.md 5.1). Where the default
         model gives none, the others vote without it.
 
         Raises:

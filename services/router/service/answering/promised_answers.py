@@ -1,6 +1,6 @@
 """A promise bounds the share of errors among the answers that are given: one that labels do not prove is withheld.
 
-Source: SPEC 5.3.
+Source: ours (papers.md 5.3).
 """
 
 from collections.abc import Mapping, Sequence

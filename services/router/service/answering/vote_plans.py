@@ -51,7 +51,7 @@ class PlannedVote:
 
     @property
     def asks_ahead(self) -> bool:
-        """Return whether votes are asked for at once, so that the arbiter asks for the draft too (SPEC 5.1)."""
+        """Return whether votes are asked for at once, so that the arbiter asks for the draft too (papers.md 5.1)."""
         return (self.options.ahead or 1) > 1
 
 

@@ -1,6 +1,7 @@
 """Assessing measures the state of a question before, or while, it is answered.
 
-Source: SPEC 1.1. What could not be measured is unknown, with its reason; assessing never fails a request.
+Source: MSV, state vector (papers.md 1.1). What could not be measured is unknown, with its reason; assessing never fails
+a request.
 """
 
 import time

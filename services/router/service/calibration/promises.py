@@ -1,7 +1,7 @@
 """The levels of agreement that keep a promise, by the labels that this process read last.
 
-Source: SPEC 5.3. Labels count where the question was drawn at random, and only those of the same owner, or of the
-operator's exams; of one configuration of votes.
+Source: ours (papers.md 5.3). Labels count where the question was drawn at random, and only those of the same owner, or
+of the operator's exams; of one configuration of votes.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """What labelled votes teach, kept in memory and fitted again as labels come in.
 
-Source: SPEC 5.1, 5.2. The probability that the answer of a vote is right is the shipped prior before the first label;
-the competences of the sources are unknown until then. The shares of right System 1 answers are the prior's too.
+Source: ours (papers.md 5.1, 5.2). The probability that the answer of a vote is right is the shipped prior before the
+first label; the competences of the sources are unknown until then. The shares of right System 1 answers are the prior's
+too.
 """
 
 from collections.abc import Callable, Sequence

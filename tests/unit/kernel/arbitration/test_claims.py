@@ -1,4 +1,4 @@
-"""Claims of texts, and where they come from (SPEC 2.2)."""
+"""Claims of texts, and where they come from (papers.md 2.2)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Whether solvers agree, and what is certain of it early (SPEC 2.4 a)."""
+"""Whether solvers agree, and what is certain of it early (papers.md 2.4)."""
 
 from itertools import product
 from math import log

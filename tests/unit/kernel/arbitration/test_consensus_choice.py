@@ -1,4 +1,4 @@
-"""Which answer is given (SPEC 2.1)."""
+"""Which answer is given (papers.md 2.1)."""
 
 from hypothesis import given
 from hypothesis import strategies as st

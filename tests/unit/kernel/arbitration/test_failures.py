@@ -1,4 +1,4 @@
-"""Overconfident errors and failure regimes (SPEC 2.2)."""
+"""Overconfident errors and failure regimes (papers.md 2.2)."""
 
 import pytest
 

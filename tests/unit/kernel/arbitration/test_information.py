@@ -1,4 +1,4 @@
-"""Measures of distributions (SPEC 2.2), each by hand."""
+"""Measures of distributions (papers.md 2.2), each by hand."""
 
 from collections.abc import Sequence
 from itertools import product

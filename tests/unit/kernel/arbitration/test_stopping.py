@@ -1,4 +1,4 @@
-"""When arbitration stops (SPEC 2.4 b): certain stops by enumeration, likely ones by exact calculation."""
+"""When arbitration stops (papers.md 2.4): certain stops by enumeration, likely ones by exact calculation."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Cascades: when cheap models suffice, in which order they are asked, and when they cannot pay. Source: SPEC 5.1."""
+"""Cascades: when cheap models suffice, in which order they are asked, and when they cannot pay (papers.md 5.6)."""
 
 import pytest
 

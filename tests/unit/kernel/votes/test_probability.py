@@ -1,4 +1,4 @@
-"""The probability that the winner of a vote is right. Source: SPEC 5.2."""
+"""The probability that the winner of a vote is right. Source: papers.md 5.2."""
 
 from math import exp, log
 

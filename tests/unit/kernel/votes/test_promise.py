@@ -1,4 +1,4 @@
-"""What can be promised of the answers that are given. Source: SPEC 5.3."""
+"""What can be promised of the answers that are given. Source: papers.md 5.3."""
 
 from math import log
 

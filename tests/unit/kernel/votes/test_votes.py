@@ -1,4 +1,4 @@
-"""Votes: who is asked next, when asking stops, and who wins. Source of the rules: SPEC 5.1."""
+"""Votes: who is asked next, when asking stops, and who wins. Source of the rules: papers.md 5.1."""
 
 from itertools import permutations
 from typing import Any
