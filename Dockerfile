@@ -45,6 +45,7 @@ COPY inference /srv/metacog/inference
 COPY kernel /srv/metacog/kernel
 COPY sandbox /srv/metacog/sandbox
 COPY services /srv/metacog/services
+COPY LICENSE NOTICE THIRD_PARTY_NOTICES.md /srv/metacog/
 RUN chmod -R a+rX /srv/metacog && python3 -m compileall -q /srv/metacog
 
 # The command line looks at processes: psutil, as it is locked for `make up`.
@@ -89,6 +90,7 @@ COPY --from=llm-packages /models /models
 COPY --from=llm-packages /opt/venv /opt/venv
 COPY --from=source /srv/metacog/embedded embedded
 COPY --from=source /srv/metacog/kernel kernel
+COPY --from=source /srv/metacog/LICENSE /srv/metacog/NOTICE /srv/metacog/THIRD_PARTY_NOTICES.md ./
 USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["python", "/opt/probe.py", "8000/health"]
@@ -124,6 +126,7 @@ COPY --from=encoder-packages /opt/venv /opt/venv
 COPY --from=source /srv/metacog/chassis chassis
 COPY --from=source /srv/metacog/encoder encoder
 COPY --from=source /srv/metacog/kernel kernel
+COPY --from=source /srv/metacog/LICENSE /srv/metacog/NOTICE /srv/metacog/THIRD_PARTY_NOTICES.md ./
 USER 10001:10001
 EXPOSE 8001
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 CMD ["python", "/opt/probe.py", "8001/readyz"]
