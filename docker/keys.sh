@@ -70,6 +70,8 @@ init() {
     for name in inference_api_key encoder_api_key database_password grafana_password; do
         if missing $name; then random | put $name; fi
     done
+    # Yours to fill in, for models that the hub gives to known users only.
+    if [ ! -e "$folder/huggingface_token" ]; then put huggingface_token < /dev/null; fi
     if missing database_url; then
         echo "postgresql+psycopg://metacog:$(cat "$folder/database_password")@postgres:5432/metacog" | put database_url
     fi

@@ -14,7 +14,11 @@ import yaml
 
 from chassis.errors import Unauthenticated
 from configuration.keys import TEACH, read_keys
+from console.pages.ask import MAX_QUESTION_BYTES
+from console.settings import Settings as ConsoleSettings
+from console.site import MAX_FORM_BYTES
 from services.arbiter.compose import PROGRAM_MEMORY_BYTES, PROGRAMS_AT_ONCE
+from services.router.settings import Settings as RouterSettings
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -107,11 +111,64 @@ def test_the_arbiters_container_has_memory_for_the_programs_that_models_write(se
     assert int(services["arbiter"]["mem_limit"]) >= programs + beside_them
 
 
+def test_every_container_of_a_model_has_a_limit_of_memory(services: dict[str, Any]) -> None:
+    limits = {name: int(services[name].get("mem_limit", 0)) for name in ("vllm", "vllm-cpu", "llm-cpu", "encoder")}
+
+    assert [name for name, limit in limits.items() if not limit] == []
+
+
+def test_the_token_of_the_hub_reaches_vllm_as_a_file_that_may_be_empty(services: dict[str, Any]) -> None:
+    vllm = services["vllm"]
+    name = Path(vllm["environment"]["HF_TOKEN_PATH"]).name
+
+    assert name in [secret["source"] for secret in vllm["secrets"]]
+    assert "HF_TOKEN" not in vllm["environment"]
+    assert "HF_TOKEN" not in " ".join(map(str, vllm["command"]))
+
+
 def test_secrets_reach_containers_as_files_only(services: dict[str, Any]) -> None:
     for name, one in services.items():
         settings = one.get("environment") or {}
-        bare = [key for key in settings if re.search("PASSWORD|API_KEY|PEER_KEY|DATABASE_URL", key)]
+        bare = [key for key in settings if re.search("PASSWORD|API_KEY|PEER_KEY|DATABASE_URL|TOKEN(?!S)", key)]
         assert [key for key in bare if not str(settings[key]).startswith("/run/secrets/")] == [], name
+
+
+def proxied() -> dict[tuple[int, str], int]:
+    """The largest body that the example of TLS takes, by port and path [bytes]."""
+    text = (ROOT / "docker/tls/nginx.conf").read_text()
+    units, largest = {"k": 1024, "m": 1024**2}, {}
+    for server in re.split(r"^    server \{", text, flags=re.MULTILINE)[1:]:
+        port = int(re.findall(r"listen (\d+)", server)[0])
+        places = re.split(r"^        location (?:= )?(\S+) \{", server, flags=re.MULTILINE)
+        for place, block in zip(["", *places[1::2]], places[::2], strict=True):
+            for number, unit in re.findall(r"client_max_body_size (\d+)([km]);", block):
+                largest[port, place] = int(number) * units[unit]
+    return largest
+
+
+def test_the_example_of_tls_takes_bodies_as_large_as_the_suite_does() -> None:
+    router, console = RouterSettings.model_construct(), ConsoleSettings.model_construct()
+
+    assert proxied() == {
+        (8443, ""): router.max_body_bytes,
+        (8443, "/v1/knowledge"): router.knowledge_max_body_bytes,
+        (8444, ""): router.max_message_bytes + 1024**2,
+        (8445, ""): MAX_FORM_BYTES,
+        (8445, "/ask"): MAX_QUESTION_BYTES,
+        (8445, "/knowledge/text"): 3 * console.max_upload_bytes,
+        (8445, "/knowledge/upload"): console.max_upload_bytes + 1024**2,
+    }
+
+
+def test_the_example_of_tls_bounds_what_one_address_may_do() -> None:
+    text = (ROOT / "docker/tls/nginx.conf").read_text()
+    zones = dict(re.findall(r"limit_(conn|req)_zone \$binary_remote_addr zone=(\w+):", text))
+
+    assert set(zones) == {"conn", "req"}
+    assert re.search(r"^    limit_conn callers \d+;", text, re.MULTILINE)
+    assert re.search(r"^    limit_req zone=requests burst=\d+ nodelay;", text, re.MULTILINE)
+    assert re.search(r"location = /login \{\s+limit_req zone=logins burst=\d+ nodelay;", text)
+    assert re.findall(r"limit_(?:conn|req)_status (\d+);", text) == ["429", "429"]
 
 
 def test_services_are_inside_unless_they_have_to_be_reached(services: dict[str, Any]) -> None:
