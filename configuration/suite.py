@@ -27,6 +27,12 @@ class SuiteSettings(BaseSettings):
     inference_url: str = Field("http://127.0.0.1:8000/v1", description="Any OpenAI-compatible server, with its /v1")
     inference_model: str = Field("", description="Model to use there; empty: the first one it lists")
     inference_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
+    inference_max_reply_bytes: int = Field(
+        64 * 2**20,
+        ge=2**16,
+        description="Bound on one reply of a model server, whole or streamed, as it is sent [bytes]; more is "
+        "`BACKEND_REPLY_INVALID`",
+    )
     prices: Annotated[dict[str, Price], BeforeValidator(read_prices)] = Field(
         {},
         description="Price of each model's tokens where there is no models.yaml, per million and in one currency, e.g. "

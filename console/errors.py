@@ -78,6 +78,11 @@ _TITLES: Mapping[str, tuple[str, str]] = {
         "The model server is not reachable",
         "Check whether it is up, and whether METACOG_INFERENCE_URL is its address.",
     ),
+    "BACKEND_REPLY_INVALID": (
+        "The model server sent something that is no reply",
+        "Check that METACOG_INFERENCE_URL is the address of a model server;"
+        " a reply over METACOG_INFERENCE_MAX_REPLY_BYTES is rejected too.",
+    ),
     "BACKEND_OVERLOADED": ("The model server is busy", "Try again in a moment."),
     "BACKEND_UNAUTHORIZED": ("The model server rejects the key", "Set METACOG_INFERENCE_API_KEY."),
     "BACKEND_REJECTED": ("The model server rejected the request", ""),

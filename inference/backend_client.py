@@ -75,7 +75,9 @@ class Backend:
     ) -> None:
         timing = timing or Timing()
         transport = transport or HttpTransport(
-            connect_timeout_s=config.connect_timeout_s, idle_timeout_s=config.idle_timeout_s
+            connect_timeout_s=config.connect_timeout_s,
+            idle_timeout_s=config.idle_timeout_s,
+            max_reply_bytes=config.max_reply_bytes,
         )
         self.config = config
         self._connection = BackendConnection(config, transport, timing, headers)

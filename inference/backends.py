@@ -66,7 +66,8 @@ async def suite_models(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backe
     """
     if suite.models_file is not None:
         models = Models(suite.models_file)
-        config_of_listed = partial(backend_config, max_tokens=max_tokens)
+        most_bytes = suite.inference_max_reply_bytes
+        config_of_listed = partial(backend_config, max_tokens=max_tokens, max_reply_bytes=most_bytes)
         return BackendModelClients(models.current, build_backend, config_of_listed, models.check)
     name = suite.inference_model or await _first_model(suite)
     model = ModelConfig(name=name, endpoints=(ModelEndpoint(url=suite.inference_url),))
@@ -100,6 +101,7 @@ def _config(suite: SuiteSettings, model: str, *, default: str = "") -> BackendCo
         endpoints=(Endpoint(url=url, api_key=key),),
         model=model,
         price=price_of(model, suite.prices),
+        max_reply_bytes=suite.inference_max_reply_bytes,
     )
 
 

@@ -12,6 +12,8 @@ from kernel.values import value
 
 # vLLM's server closes a connection that was idle for 5 s; a request that is sent in that moment is lost.
 SERVER_IDLE_S = 5.0
+# Bound on a reply as it is sent; with log-probabilities of 20 alternatives, a token takes some 2,000 bytes [bytes].
+MAX_REPLY_BYTES = 64 * 2**20
 
 
 @value
@@ -105,6 +107,7 @@ class BackendConfig:
         default_max_tokens: Bound of a forwarded request that states none [tokens].
         connect_timeout_s: Bound on connecting [s, > 0].
         idle_timeout_s: When an idle connection is closed [s, > 0 and < 5].
+        max_reply_bytes: Bound on a reply, whole or streamed [bytes, >= 1].
         priorities: vLLM's request priority per kind of work (lower goes first); sent only where there is one, since
             a server without `--scheduling-policy priority` rejects it.
         thinking_on: Fields that switch reasoning on.
@@ -124,6 +127,7 @@ class BackendConfig:
     default_max_tokens: int = 1024
     connect_timeout_s: float = 2.0
     idle_timeout_s: float = 4.0
+    max_reply_bytes: int = MAX_REPLY_BYTES
     retries: Retries = field(default_factory=Retries)
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
     priorities: Mapping[WorkKind, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@
         ├── BackendOverloaded       BACKEND_OVERLOADED     try again after `retry_after_s`
         ├── BackendUnavailable      BACKEND_UNAVAILABLE
         │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not sent: the backend failed too often just now
+        │   ├── InvalidReply        BACKEND_REPLY_INVALID  what came is no HTTP reply, or too long
         │   └── BackendUnauthorized BACKEND_UNAUTHORIZED   our key is not accepted
         ├── DeadlineExceeded        DEADLINE_EXCEEDED
         └── UnparsableOutput        UNPARSABLE_OUTPUT      the reply is not what was requested
@@ -107,6 +108,12 @@ class CircuitOpen(BackendUnavailable):
     def __init__(self, message: str, *, backend: str, retry_after_s: float) -> None:
         super().__init__(message, backend=backend, **_seconds(retry_after_s))
         self.retry_after_s = retry_after_s
+
+
+class InvalidReply(BackendUnavailable):
+    """What the backend sent is no reply of HTTP to a chat completion, or longer than is read."""
+
+    reason = "BACKEND_REPLY_INVALID"
 
 
 class BackendUnauthorized(BackendUnavailable):

@@ -11,7 +11,7 @@ from chassis.errors import ConfigurationInvalid
 from configuration.agents import AgentConfig, Agents
 from configuration.models import ModelCatalogue, ModelConfig, ModelFeatures, key_of, unlisted_model
 from inference.backend_client import Backend
-from inference.config import BackendConfig, Endpoint, PoolSize
+from inference.config import MAX_REPLY_BYTES, BackendConfig, Endpoint, PoolSize
 from inference.errors import ModelNotFound
 from inference.features import Features
 from inference.sampling.ratings import CallInOrder, rated
@@ -333,12 +333,15 @@ class BackendModelClients:
         return backend
 
 
-def backend_config(model: ModelConfig, *, max_tokens: int = 1024) -> BackendConfig:
+def backend_config(
+    model: ModelConfig, *, max_tokens: int = 1024, max_reply_bytes: int = MAX_REPLY_BYTES
+) -> BackendConfig:
     """Return the configuration of the backend that serves `model`.
 
     Args:
         model: The model.
         max_tokens: Tokens of a forwarded request that states none [count].
+        max_reply_bytes: Bound on a reply, whole or streamed [bytes].
 
     Raises:
         ConfigurationInvalid: When a key is not there.
@@ -358,6 +361,7 @@ def backend_config(model: ModelConfig, *, max_tokens: int = 1024) -> BackendConf
         priorities={WorkKind(work): priority for work, priority in model.priorities.items()},
         context_tokens=model.context_tokens,
         default_max_tokens=max_tokens,
+        max_reply_bytes=max_reply_bytes,
         **{name: switch for name, switch in thinking.items() if switch is not None},
     )
 

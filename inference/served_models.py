@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from inference.config import BackendConfig
-from inference.errors import BackendUnavailable, InferenceError, InvalidCall, ModelNotFound
+from inference.errors import BackendUnavailable, InferenceError, InvalidCall, InvalidReply, ModelNotFound
 from inference.http.backend_connection import BackendConnection
 from inference.http.error_replies import error_of
-from inference.http.transport import TransportFailure
+from inference.http.transport import MalformedReply, TransportFailure
 from inference.json_fields import count_of, object_of, objects_of, parse_object, text_of
 from inference.values import ModelInfo
 
@@ -72,6 +72,8 @@ class ServedModels:
         try:
             async with asyncio.timeout(MODELS_TIMEOUT_S):
                 reply = await self._connection.get(place, "/models")
+        except MalformedReply as failure:
+            return InvalidReply(f"backend {name} sent an invalid list of models from {url}: {failure}", backend=name)
         except (TransportFailure, TimeoutError) as failure:
             reason = str(failure) or f"no answer within {MODELS_TIMEOUT_S:g} s"
             return BackendUnavailable(f"backend {name} cannot be reached at {url}: {reason}", backend=name)

@@ -30,7 +30,7 @@ SINGLE_PASS = "system1"
 # What stays the same over a run that is resumed.
 FIXED = ("seed", "seeding", "timeout_ms", "config_version", "threshold", "weights", "prompt_digests")
 
-_BACKEND_UNAVAILABLE = "BACKEND_UNAVAILABLE"
+_NO_MODEL = ("BACKEND_UNAVAILABLE", "BACKEND_REPLY_INVALID")
 
 
 class Router(Protocol):
@@ -209,5 +209,5 @@ def _require_a_model(reply: Body) -> None:
     """Raise where a reply reports only that the model is unavailable: it is no measurement."""
     msv: dict[str, Any] = reply.get("msv") or {}
     for reason in (msv.get("unknown_reasons") or {}).values():
-        if reason.startswith(_BACKEND_UNAVAILABLE):
+        if reason.startswith(_NO_MODEL):
             raise ServiceUnreachable(f"the router's model is away: {reason}")

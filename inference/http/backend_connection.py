@@ -14,6 +14,7 @@ from inference.errors import (
     BackendUnavailable,
     CircuitOpen,
     InferenceError,
+    InvalidReply,
     ModelNotFound,
 )
 from inference.http import event_parser
@@ -23,7 +24,15 @@ from inference.http.open_stream import OpenStream
 from inference.http.pools import Pool
 from inference.http.replicas import Replica, Replicas
 from inference.http.timing import DeadlineScope, Timing, pause_s
-from inference.http.transport import HttpReply, HttpStream, LostBeforeReply, NotSent, Transport, TransportFailure
+from inference.http.transport import (
+    HttpReply,
+    HttpStream,
+    LostBeforeReply,
+    MalformedReply,
+    NotSent,
+    Transport,
+    TransportFailure,
+)
 from inference.spend import Spend
 from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
@@ -195,7 +204,9 @@ class BackendConnection:
         error = error_of(self._config.name, self._config.model, reply)
         if status in (429, 503):
             raise RetryableFailure(error, retry_after_s(reply))
-        if status >= 500 or isinstance(error, BackendUnauthorized | ModelNotFound):  # another replica may have it right
+        if status >= 500 or isinstance(
+            error, InvalidReply | BackendUnauthorized | ModelNotFound
+        ):  # another replica may have it right
             raise RetryableFailure(error, elsewhere_only=True)
         raise error
 
@@ -253,6 +264,9 @@ class _NamedFailures:
             return
         name = self._backend
         self._permit.record_failure()
+        if isinstance(error, MalformedReply):
+            message = f"backend {name} sent an invalid reply: {error}"
+            raise RetryableFailure(InvalidReply(message, backend=name), elsewhere_only=True) from error
         if isinstance(error, NotSent):
             self._exchange.mark_not_sent()
             message = f"backend {name} cannot be reached at {self._url}: {error}"

@@ -1,5 +1,6 @@
 """This module turns the status and message of an error reply into a named error."""
 
+import math
 import re
 
 from inference.errors import (
@@ -8,6 +9,7 @@ from inference.errors import (
     BackendUnavailable,
     InferenceError,
     InvalidCall,
+    InvalidReply,
     ModelNotFound,
     PromptTooLong,
     RequestRejected,
@@ -36,11 +38,12 @@ def error_message(body: bytes) -> str:
 
 
 def retry_after_s(reply: HttpReply) -> float | None:
-    """Return the pause that the backend requests [s, >= 0]; None where it names none (or a date)."""
+    """Return the pause that the backend requests [s, >= 0]; None where it names no finite number (or a date)."""
     try:
-        return max(0.0, float(reply.headers["retry-after"]))
+        pause_s = float(reply.headers["retry-after"])
     except (KeyError, ValueError):
         return None
+    return max(0.0, pause_s) if math.isfinite(pause_s) else None
 
 
 def status_of(reply: HttpReply) -> int:
@@ -52,6 +55,12 @@ def error_of(backend: str, model: str, reply: HttpReply) -> InferenceError:
     """Return the named error for `reply`, whose status is not 200."""
     message = error_message(reply.body)
     status = status_of(reply)
+    if status < 400:
+        return InvalidReply(
+            f"backend {backend} sent an invalid reply: it has the status {status}, and neither is a redirect followed "
+            "nor a part of a reply put together",
+            backend=backend,
+        )
     if status == 429:
         return BackendOverloaded(
             f"backend {backend} is overloaded: {message}", backend=backend, retry_after_s=retry_after_s(reply)

@@ -14,10 +14,11 @@ MAX_EVENT_BYTES = 16 * 2**20
 
 _LINE_END = rb"(?:\r\n|\n|\r(?!\n))"
 _EVENT_END = re.compile(_LINE_END + _LINE_END)
+LONGEST_END = len(b"\r\n\r\n")
 
 
 class EventTooLong(Exception):
-    """An event is longer than `MAX_EVENT_BYTES`: it is not an event stream."""
+    """An event is longer than `MAX_EVENT_BYTES`."""
 
 
 @value
@@ -36,31 +37,44 @@ class ServerSentEvent:
 
 
 class EventParser:
-    """A parser holds the bytes of the event that is not complete yet."""
+    """A parser holds the bytes of the event that is not complete yet; each byte is searched for an end once."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Yield the events that `chunk` completes.
 
         Raises:
-            EventTooLong: When more than `MAX_EVENT_BYTES` arrive without an end.
+            EventTooLong: When an event has more than `MAX_EVENT_BYTES`, with its end or without.
         """
-        text = self._rest + chunk
+        text: bytes | bytearray = chunk
+        searched = 0
+        if self._rest:
+            searched = max(0, len(self._rest) - (LONGEST_END - 1))
+            self._rest += chunk
+            text = self._rest
         start = 0
-        for end in _EVENT_END.finditer(text):
-            yield parse_event(text[start : end.end()])
-            start = end.end()
-        self._rest = text[start:]
-        if len(self._rest) > MAX_EVENT_BYTES:
-            raise EventTooLong(f"more than {MAX_EVENT_BYTES} bytes without the end of an event")
+        for end in [found.end() for found in _EVENT_END.finditer(text, searched)]:
+            _check_length(end - start)
+            yield parse_event(bytes(text[start:end]))
+            start = end
+        _check_length(len(text) - start)
+        if text is self._rest:
+            del self._rest[:start]
+        else:
+            self._rest += text[start:]
 
     def finish(self) -> Iterator[ServerSentEvent]:
         """Yield the event that the end of the stream cut off, if its data is there."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = bytes(self._rest), bytearray()
         if rest.strip():
             yield parse_event(rest.rstrip(b"\r\n") + b"\n\n")
+
+
+def _check_length(count: int) -> None:
+    if count > MAX_EVENT_BYTES:
+        raise EventTooLong(f"an event is longer than {MAX_EVENT_BYTES} bytes")
 
 
 def parse_event(raw: bytes) -> ServerSentEvent:

@@ -1,7 +1,8 @@
 """This module is an HTTP/1.1 client with a pool of connections that are kept alive.
 
-Parsing is httptools' (llhttp, as in Node.js). Whatever fails is a `TransportFailure`; abandoning a connection closes it
-at once, which is how a backend learns that the client has gone.
+Parsing is httptools' (llhttp, as in Node.js), which is strict about line ends, header names, lengths and chunk sizes;
+what it leaves to its user is checked here. Whatever fails is a `TransportFailure`; abandoning a connection closes it at
+once, which is how a backend learns that the client has gone.
 """
 
 import asyncio
@@ -16,16 +17,34 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httptools
 
-from inference.http.transport import HttpReply, HttpStream, LostBeforeReply, LostMidReply, NotSent, TransportFailure
+from inference.config import MAX_REPLY_BYTES
+from inference.http.transport import (
+    HttpReply,
+    HttpStream,
+    LostBeforeReply,
+    LostMidReply,
+    MalformedReply,
+    NotSent,
+    TransportFailure,
+)
 from kernel.values import value
 
 # Bytes of a body that are read ahead of the reader at most [bytes].
 MAX_UNREAD = 256 * 1024
+# Headers of a reply and of the interim replies before it, trailers included: bytes, and how many [bytes, count].
 MAX_HEAD = 64 * 1024
+MAX_HEADERS = 256
+# An error reply is read up to here, and what is longer counts as ended; no list of models may be longer [bytes].
+MAX_SHORT_REPLY = 4 * 2**20
+SWITCHING_PROTOCOLS = 101
+HTTP_OK = 200
 NO_CONTENT = (204, 304)
+# A reply with a body that was not compressed has one of these as its content-encoding.
+PLAIN = ("", "identity")
 
 # Linux reports a half-closed connection by this; elsewhere the hang-up that `poll` always reports has to do.
 _CLOSED = getattr(select, "POLLRDHUP", 0)
+_CLOSED_OR_READABLE = _CLOSED | getattr(select, "POLLIN", 0)
 
 
 class Connection(asyncio.Protocol):
@@ -50,7 +69,9 @@ class Connection(asyncio.Protocol):
         self._poll = select.poll() if hasattr(select, "poll") else None
         self._chunks: list[bytes] = []
         self._unread = 0
-        self._head_bytes = 0
+        self._received = self._most_bytes = 0
+        self._head_bytes = self._head_lines = 0
+        self._is_compressed = False
         self._paused = False
         self._has_head = False
         self._complete = True
@@ -66,23 +87,31 @@ class Connection(asyncio.Protocol):
         return self._complete and self._reusable and self._failure is None
 
     @property
-    def is_closed(self) -> bool:
-        """Return whether the other side has closed the connection, noticed by the event loop or not."""
+    def is_spoilt(self) -> bool:
+        """Return whether the other side has closed the connection or sent more than a reply, be it still unread."""
         return not self._reusable or (self._poll is not None and bool(self._poll.poll(0)))
 
-    def send(self, request: bytes) -> None:
-        """Send a request, whole; the connection then reads its reply."""
+    def send(self, request: bytes, most_bytes: int) -> None:
+        """Send a request, whole; the connection then reads its reply, which may have `most_bytes` as it is sent.
+
+        Raises:
+            NotSent: When the other side has closed the connection, or sent something before.
+        """
+        if not self._reusable:
+            raise NotSent("the server sent something before a request, or closed the connection at once")
         self.headers = {}
         self._chunks = []
-        self._unread = self._head_bytes = 0
-        self._has_head = self._complete = False
+        self._unread = self._received = self._head_bytes = self._head_lines = 0
+        self._most_bytes = most_bytes
+        self._has_head = self._complete = self._is_compressed = False
         self._transport.write(request)
 
     async def head(self) -> None:
         """Wait for status and headers.
 
         Raises:
-            LostBeforeReply: When the connection ends before, or the bytes are not HTTP.
+            LostBeforeReply: When the connection ends before.
+            MalformedReply: When the bytes are no reply.
         """
         while not self._has_head:
             if self._failure is not None:
@@ -90,7 +119,7 @@ class Connection(asyncio.Protocol):
             await self._wait_for_data()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Return the body as it comes, and `LostMidReply` where it breaks off."""
+        """Yield the body as it comes; raise `LostMidReply` where it breaks off, `MalformedReply` where it is none."""
         while True:
             if self._chunks:
                 yield self._take_chunks()
@@ -102,13 +131,23 @@ class Connection(asyncio.Protocol):
                 await self._wait_for_data()
 
     def abort(self) -> None:
-        """Close the connection now."""
+        """Close the connection now; a reply that is not complete has then been lost."""
         self._reusable = False
+        if not self._is_over:
+            self._failure = self._lost("the connection was closed on this side")
         self._transport.abort()
+
+    @property
+    def _is_over(self) -> bool:
+        """Return whether nothing that is still to come belongs to a reply."""
+        return self._complete or self._failure is not None
+
+    def _lost(self, reason: str) -> TransportFailure:
+        return LostMidReply(reason) if self._has_head else LostBeforeReply(reason)
 
     def _take_chunks(self) -> bytes:
         chunks, self._chunks, self._unread = self._chunks, [], 0
-        if self._paused:
+        if self._paused and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -127,22 +166,25 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         socket = transport.get_extra_info("socket")
         if self._poll is not None and socket is not None:
-            self._poll.register(socket.fileno(), _CLOSED)
+            # TLS sends records of its own, which are readable and are no reply.
+            secure = transport.get_extra_info("sslcontext") is not None
+            self._poll.register(socket.fileno(), _CLOSED if secure else _CLOSED_OR_READABLE)
 
     def data_received(self, data: bytes) -> None:
         """Do as `Protocol` says."""
-        if self._complete:  # unrequested data
+        if self._complete:  # it was not requested
             self.abort()
             return
+        self._received += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as invalid:
-            self._fail(f"what came is no HTTP: {invalid}")
-        if not self._has_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD:
-                self._fail(f"the reply's headers are longer than {MAX_HEAD} bytes")
-        if self._unread > MAX_UNREAD and not self._paused and not self._complete:
+            self._fail(MalformedReply(f"what came is no HTTP: {invalid}"))
+        if not self._has_head and self._received > MAX_HEAD:
+            self._fail(_too_long_head())
+        if self._received > self._most_bytes and not self._is_over:
+            self._end_at_bound()
+        if self._unread > MAX_UNREAD and not self._paused and not self._is_over:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -150,17 +192,29 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Do as `Protocol` says; a body of unknown length is complete."""
         self._reusable = False
-        if self._has_head and not self._complete and self._ends_with_connection and exc is None:
-            self._complete = True
-        elif not self._complete:
-            self._fail(str(exc) if exc else "the connection was closed")
+        if not self._is_over:
+            if self._has_head and self._ends_with_connection and exc is None:
+                self._complete = True
+            else:
+                self._failure = self._lost(str(exc) if exc else "the connection was closed")
         self._on_lost(self)
         self._wake()
 
-    def _fail(self, reason: str) -> None:
-        if self._failure is None:
-            self._failure = LostMidReply(reason) if self._has_head else LostBeforeReply(reason)
+    def _fail(self, failure: TransportFailure) -> None:
+        """Close the connection; what is still to come of the reply is `failure`."""
+        if not self._is_over:
+            self._failure = failure
         self.abort()
+
+    def _end_at_bound(self) -> None:
+        """Close the connection: an error reply ends here, another one is invalid."""
+        if self._has_head and self.status != HTTP_OK:
+            self._complete = True
+            self.abort()
+        else:
+            self._fail(
+                MalformedReply(f"the reply is longer than {self._most_bytes} bytes, which is the most that is read")
+            )
 
     def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
@@ -169,27 +223,66 @@ class Connection(asyncio.Protocol):
     # -- for the parser -----------------------------------------------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add one header."""
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        """Add one header; one that is there is added to, as HTTP has it. A trailer is dropped."""
+        if self._is_over:
+            return
+        self._head_bytes += len(name) + len(value)
+        self._head_lines += 1
+        if self._head_bytes > MAX_HEAD:
+            self._fail(_too_long_head())
+        elif self._head_lines > MAX_HEADERS:
+            self._fail(MalformedReply(f"the reply has more than {MAX_HEADERS} headers"))
+        elif not self._has_head:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1").rstrip(" \t")
+            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
         """Begin the body; the headers of an interim reply (1xx) are dropped."""
+        if self._is_over:
+            return
         self.status = self._parser.get_status_code()
-        if self.status < 200:
+        if 100 <= self.status < 200 and self.status != SWITCHING_PROTOCOLS:
             self.headers = {}
             return
-        has_length = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "").lower()
+        if problem := self._head_problem():
+            self._fail(MalformedReply(problem))
+            return
+        has_length = "content-length" in self.headers or "transfer-encoding" in self.headers
         self._ends_with_connection = not has_length and self.status not in NO_CONTENT
         self._has_head = True
+        if self.status != HTTP_OK:
+            self._most_bytes = min(self._most_bytes, MAX_SHORT_REPLY)
+
+    def _head_problem(self) -> str:
+        """Return why no reply can follow this head; empty where one can."""
+        version = self._parser.get_http_version()
+        coding = self.headers.get("transfer-encoding")
+        compression = self.headers.get("content-encoding", "")
+        self._is_compressed = compression.lower() not in PLAIN
+        if not 200 <= self.status < 600:
+            return f"it has the status {self.status}"
+        if version not in ("1.1", "1.0"):
+            return f"it is a reply of HTTP/{version}, not of HTTP/1.1"
+        if coding is not None and (coding.lower() != "chunked" or version != "1.1"):
+            return f"its transfer-encoding {coding!r} in HTTP/{version} leaves open where it ends"
+        if self.status != HTTP_OK:
+            return ""
+        if self._is_compressed:
+            return f"it is compressed (content-encoding {compression!r}), which was not requested"
+        announced = int(self.headers.get("content-length", 0))
+        if announced > self._most_bytes:
+            return f"it announces {announced} bytes; at most {self._most_bytes} are read"
+        return ""
 
     def on_body(self, data: bytes) -> None:
-        """Add a part of the body."""
-        self._chunks.append(data)
-        self._unread += len(data)
+        """Add a part of the body; a compressed error is not readable."""
+        if not self._is_over and not self._is_compressed:
+            self._chunks.append(data)
+            self._unread += len(data)
 
     def on_message_complete(self) -> None:
         """End the reply."""
-        if self._has_head:
+        if self._has_head and not self._is_over:
             self._complete = True
             self._reusable = self._reusable and self._parser.should_keep_alive()
 
@@ -197,6 +290,10 @@ class Connection(asyncio.Protocol):
         """Begin a reply; a second one was not requested."""
         if self._complete:
             self._reusable = False
+
+
+def _too_long_head() -> MalformedReply:
+    return MalformedReply(f"the reply's headers are longer than {MAX_HEAD} bytes")
 
 
 _SAFE_CHARACTERS = "/%?=&:@!$'()*+,;~"
@@ -227,11 +324,15 @@ class HttpTransport:
     Args:
         connect_timeout_s: Bound on connecting [s].
         idle_timeout_s: When an idle connection is closed [s].
+        max_reply_bytes: Bound on a reply as it is sent, its head and framing included [bytes].
     """
 
-    def __init__(self, *, connect_timeout_s: float, idle_timeout_s: float) -> None:
+    def __init__(
+        self, *, connect_timeout_s: float, idle_timeout_s: float, max_reply_bytes: int = MAX_REPLY_BYTES
+    ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._idle_timeout_s = idle_timeout_s
+        self._max_reply_bytes = max_reply_bytes
         self._idle: dict[tuple[str, int, bool], list[Connection]] = {}
         self._all: set[Connection] = set()
         self._sweeping: asyncio.TimerHandle | None = None
@@ -239,12 +340,12 @@ class HttpTransport:
 
     async def get(self, url: str, headers: Mapping[str, str]) -> HttpReply:
         """Fetch `url`."""
-        async with HttpExchange(self, "GET", url, headers, b"") as reply:
+        async with HttpExchange(self, "GET", url, headers, b"", MAX_SHORT_REPLY) as reply:
             return HttpReply(status=reply.status, headers=reply.headers, body=await reply.read())
 
     def stream(self, url: str, headers: Mapping[str, str], body: bytes) -> "HttpExchange":
         """Send `body` and wait for the reply's status; leaving the context early closes the connection."""
-        return HttpExchange(self, "POST", url, headers, body)
+        return HttpExchange(self, "POST", url, headers, body, self._max_reply_bytes)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -263,7 +364,7 @@ class HttpTransport:
         idle = self._idle.get((address.host, address.port, address.secure))
         while idle:
             connection = idle.pop()
-            if not connection.is_closed:
+            if not connection.is_spoilt:
                 return connection
             connection.abort()
         return await self._connect(address)
@@ -290,6 +391,9 @@ class HttpTransport:
         except (OSError, UnicodeError) as failure:  # a timeout is an OSError too
             raise NotSent(str(failure) or f"no connection within {self._connect_timeout_s:g} s") from failure
         self._all.add(connection)
+        if connection.is_spoilt:
+            connection.abort()
+            raise NotSent("the server sent something before a request, or closed the connection at once")
         return connection
 
     def _context(self) -> ssl.SSLContext:
@@ -310,21 +414,28 @@ class HttpTransport:
 class HttpExchange:
     """An exchange is an async context around one request; it returns the reply once its headers are read."""
 
-    __slots__ = ("_address", "_body", "_connection", "_headers", "_method", "_transport")
+    __slots__ = ("_address", "_body", "_connection", "_headers", "_method", "_most_bytes", "_transport")
 
     def __init__(
-        self, transport: HttpTransport, method: str, url: str, headers: Mapping[str, str], body: bytes
+        self,
+        transport: HttpTransport,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        most_bytes: int,
     ) -> None:
         self._transport = transport
         self._method = method
         self._address = address_of(url)
         self._headers = headers
         self._body = body
+        self._most_bytes = most_bytes
 
     async def __aenter__(self) -> HttpStream:
         connection = self._connection = await self._transport.connection(self._address)
         try:
-            connection.send(self._head() + self._body)
+            connection.send(self._head() + self._body, self._most_bytes)
             await connection.head()
         except BaseException:
             connection.abort()

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 
-from inference.errors import BackendUnavailable
+from inference.errors import BackendUnavailable, InvalidReply
 from inference.http import event_parser
 from inference.http.error_replies import error_message, request_error
 from inference.http.timing import DeadlineScope
-from inference.http.transport import LostMidReply, TransportFailure
+from inference.http.transport import LostMidReply, MalformedReply, TransportFailure
 from inference.json_fields import parse_object
 from inference.spend import Spend
 
@@ -46,6 +46,7 @@ class OpenStream:
 
         Raises:
             BackendUnavailable: When the connection breaks, or the backend reports a failure of its own.
+            InvalidReply: When what comes is no body of HTTP, or longer than is read.
             RequestRejected, InvalidCall, PromptTooLong: When it finds, this late, the request to be wrong.
             DeadlineExceeded: When the request's time is over.
         """
@@ -71,12 +72,14 @@ class OpenStream:
                 return await anext(self._chunks, None)
         except LostMidReply as failure:
             raise self.interrupted(str(failure)) from failure
+        except MalformedReply as failure:
+            raise self._invalid(str(failure)) from failure
 
     def _parse(self, chunk: bytes) -> list[event_parser.ServerSentEvent]:
         try:
             return list(self._parser.feed(chunk))
         except event_parser.EventTooLong as invalid:
-            raise self.interrupted(str(invalid)) from invalid
+            raise self._invalid(str(invalid)) from invalid
 
     async def _read_to_end(self) -> None:
         with suppress(TimeoutError, TransportFailure):
@@ -93,6 +96,9 @@ class OpenStream:
         if isinstance(status, int) and 400 <= status < 500:
             raise request_error(self._backend, status, event.data)
         raise self.interrupted(error_message(event.data))
+
+    def _invalid(self, problem: str) -> InvalidReply:
+        return InvalidReply(f"backend {self._backend} sent an invalid stream: {problem}", backend=self._backend)
 
     def interrupted(self, reason: str) -> BackendUnavailable:
         """Return the error for a stream that did not end well."""

@@ -23,7 +23,11 @@ class LostBeforeReply(TransportFailure):
 
 
 class LostMidReply(TransportFailure):
-    """The connection ended, or sent invalid data, in the middle of a reply."""
+    """The connection ended in the middle of a reply."""
+
+
+class MalformedReply(TransportFailure):
+    """What came is no reply, or a longer one than is read."""
 
 
 @value

@@ -13,6 +13,7 @@ from inference.errors import (
     BackendUnavailable,
     DeadlineExceeded,
     InferenceError,
+    InvalidReply,
     ModelNotFound,
     RequestRejected,
     UnparsableOutput,
@@ -174,7 +175,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(llm: ScriptedLLM, backend
         (ErrorReply(404, "The model `scripted` does not exist."), ModelNotFound),
         (ErrorReply(404, "Not Found"), RequestRejected),
         (ErrorReply(422, "extra fields"), RequestRejected),
-        (ErrorReply(302, "elsewhere", {"location": "http://example.com"}), RequestRejected),
+        (ErrorReply(302, "elsewhere", {"location": "http://example.com"}), InvalidReply),
     ],
 )
 async def test_an_error_is_named_and_not_repeated(

@@ -12,7 +12,7 @@ import pytest
 
 from inference.http import http_transport as http1
 from inference.http.http_transport import HttpTransport, address_of
-from inference.http.transport import LostBeforeReply, LostMidReply, NotSent
+from inference.http.transport import LostBeforeReply, LostMidReply, MalformedReply, NotSent
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -67,9 +67,9 @@ async def answering(
 
 
 @asynccontextmanager
-async def transport(**more: float) -> AsyncIterator[HttpTransport]:
+async def transport(*, idle_timeout_s: float = 4.0) -> AsyncIterator[HttpTransport]:
     """A transport, closed in the end."""
-    made = HttpTransport(**{"connect_timeout_s": 2.0, "idle_timeout_s": 4.0, **more})
+    made = HttpTransport(connect_timeout_s=2.0, idle_timeout_s=idle_timeout_s)
     try:
         yield made
     finally:
@@ -158,9 +158,7 @@ async def test_status_and_headers_are_there_before_the_body() -> None:
         assert (reply.status, reply.headers["retry-after"]) == (503, "3")
 
 
-@pytest.mark.parametrize(
-    "reply", [b"", b"HTTP/1.1 200", b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"]
-)
+@pytest.mark.parametrize("reply", [b"", b"HTTP/1.1 200"])
 async def test_a_connection_that_ends_before_a_reply_is_lost(reply: bytes) -> None:
     async with answering(reply, hang_up=True) as server, transport() as client:
         with pytest.raises(LostBeforeReply):
@@ -179,7 +177,7 @@ async def test_a_reply_that_breaks_off_is_reported_after_what_arrived_of_it(repl
                 received.append(chunk)
 
     async with answering(reply, hang_up=True) as server, transport() as client:
-        with pytest.raises(LostMidReply):
+        with pytest.raises(MalformedReply if b"nonsense" in reply else LostMidReply):
             await take(client, server.url)
 
         assert b"".join(received) == (b"" if b"nonsense" in reply else b"half")
@@ -187,8 +185,11 @@ async def test_a_reply_that_breaks_off_is_reported_after_what_arrived_of_it(repl
 
 async def test_headers_without_end_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "MAX_HEAD", 1000)
-    async with answering(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000, stall=True) as server, transport() as client:
-        with pytest.raises(LostBeforeReply, match="longer than 1000 bytes"):
+    async with (
+        answering(b"HTTP/1.1 200 OK\r\n" + b"x: yyyyyyyy\r\n" * 200, stall=True) as server,
+        transport() as client,
+    ):
+        with pytest.raises(MalformedReply, match="longer than 1000 bytes"):
             await posted(client, server.url)
 
 

@@ -140,6 +140,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INVALID_ARGUMENT: a cascade is asked for, and the models leave open what it would be."""
     ERROR_REASON_NOT_SAMPLED: _ErrorReason.ValueType  # 58
     """FAILED_PRECONDITION: a label says that its run was drawn at random to be labelled, which it was not."""
+    ERROR_REASON_BACKEND_REPLY_INVALID: _ErrorReason.ValueType  # 59
+    """UNAVAILABLE: what the inference backend sent is no reply of HTTP, or a longer one than is read."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -267,4 +269,6 @@ ERROR_REASON_NO_CASCADE: ErrorReason.ValueType  # 57
 """INVALID_ARGUMENT: a cascade is asked for, and the models leave open what it would be."""
 ERROR_REASON_NOT_SAMPLED: ErrorReason.ValueType  # 58
 """FAILED_PRECONDITION: a label says that its run was drawn at random to be labelled, which it was not."""
+ERROR_REASON_BACKEND_REPLY_INVALID: ErrorReason.ValueType  # 59
+"""UNAVAILABLE: what the inference backend sent is no reply of HTTP, or a longer one than is read."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
