@@ -77,7 +77,7 @@ from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, Outb
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
-from services.router.service.runs.journal import RETRY_S, WRITE_WITHIN_S, Journal, RunStore
+from services.router.service.runs.journal import QUEUE_BYTES, RECENT_BYTES, RETRY_S, WRITE_WITHIN_S, Journal, RunStore
 from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents
 from services.router.service.runs.rejected import RejectedRuns
@@ -422,6 +422,7 @@ def _shadow_traffic(
         envelope=envelope,
         at_once=settings.shadow_at_once,
         max_served=settings.shadow_max_served,
+        queue_bytes=settings.shadow_queue_max_bytes,
     )
     shadows = ShadowTraffic(context, served.admission, options)
     shadows.check_now()
@@ -517,6 +518,8 @@ class RunStorageOptions:
     Attributes:
         spool: File in which runs wait while the database is away.
         spool_max_bytes: Its size at most [bytes].
+        queue_max_bytes: Size of the runs that wait in memory at most [bytes].
+        recent_max_bytes: Size of the last runs with a request identifier that are held there [bytes].
         durable: Whether runs are there before their answers end.
         contents: Whether questions and answers are stored.
         days: Age from which runs are deleted [days]; 0: never.
@@ -529,6 +532,8 @@ class RunStorageOptions:
 
     spool: Path
     spool_max_bytes: int = 256 * 1024 * 1024
+    queue_max_bytes: int = QUEUE_BYTES
+    recent_max_bytes: int = RECENT_BYTES
     durable: bool = False
     contents: bool = True
     days: int = 0
@@ -583,6 +588,8 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
         database.journal,
         options.spool,
         max_spool_bytes=options.spool_max_bytes,
+        max_queue_bytes=options.queue_max_bytes,
+        max_recent_bytes=options.recent_max_bytes,
         retry_s=options.journal_retry_s,
         durable=options.durable,
     )
@@ -630,6 +637,8 @@ def _run_storage(settings: Settings, parts: Parts) -> RunStorageOptions:
     return RunStorageOptions(
         spool=(settings.spool_dir or parts.home / "spool") / f"runs-{settings.rest_port}.jsonl",
         spool_max_bytes=settings.spool_max_bytes,
+        queue_max_bytes=settings.queue_max_bytes,
+        recent_max_bytes=settings.recent_max_bytes,
         contents=settings.keep_contents,
         days=settings.retention_days,
         durable=settings.journal == "durable",

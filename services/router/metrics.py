@@ -52,6 +52,7 @@ CALIBRATION_ERROR = Gauge(
 )
 RUNS_FORGOTTEN = Counter("metacog_runs_forgotten_total", "Runs deleted because they were older than they may get.")
 JOURNAL_QUEUED = Gauge("metacog_journal_queue", "Runs waiting in memory to be recorded.")
+JOURNAL_QUEUED_BYTES = Gauge("metacog_journal_queue_bytes", "Their size.")
 JOURNAL_SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on disk for the database.")
 JOURNAL_UNSETTLED = Counter(
     "metacog_journal_unsettled_total", "Runs that a durable journal could not put on disk before their answers ended."

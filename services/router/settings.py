@@ -116,6 +116,12 @@ class Settings(ApiSettings):
     shadow_max_generated_tokens: int | None = Field(None, ge=1, description="The same: tokens; empty: likewise")
     shadow_timeout_ms: int | None = Field(None, ge=1, description="The same: time [ms]; empty: likewise")
     shadow_at_once: int = Field(1, ge=1, le=16, description="Shadow runs at a time")
+    shadow_queue_max_bytes: int = Field(
+        8 * 1024 * 1024,
+        ge=1024,
+        description="Bytes of requests that may wait for their shadow run, at most 32 requests; more are dropped and"
+        " counted",
+    )
     shadow_max_served: int = Field(
         4, ge=0, description="Served requests in flight up to which a shadow run may begin; with more it waits"
     )
@@ -189,6 +195,17 @@ class Settings(ApiSettings):
         None, description="Where runs wait while the database is away; empty: `spool` in METACOG_HOME"
     )
     spool_max_bytes: int = Field(256 * 1024 * 1024, ge=1024, description="Bytes of runs that may wait there")
+    queue_max_bytes: int = Field(
+        64 * 1024 * 1024,
+        ge=1024,
+        description="Bytes of runs that may wait in memory to be stored; more go to the spool at once",
+    )
+    recent_max_bytes: int = Field(
+        64 * 1024 * 1024,
+        ge=1024,
+        description="Bytes of the last runs with a request identifier held in memory, by which a repeated request is"
+        " recognised while the database is away, or does not have its contents",
+    )
     keep_contents: bool = Field(
         True, description="Whether questions and answers are stored; if not, only digests and numbers are"
     )

@@ -330,6 +330,8 @@ def storage_settings(storage: RunStorageOptions) -> dict[str, Any]:
     return {
         "spool_dir": storage.spool.parent,
         "spool_max_bytes": storage.spool_max_bytes,
+        "queue_max_bytes": storage.queue_max_bytes,
+        "recent_max_bytes": storage.recent_max_bytes,
         "keep_contents": storage.contents,
         "retention_days": storage.days,
     }

@@ -1,15 +1,16 @@
 """The journal records runs without delaying an answer and without losing one.
 
-Runs wait in a bounded queue in memory and are written in batches. A batch that the database does not take in time goes
-to a bounded file on disk with everything behind it, and so do all later runs until the file is empty again: a second
-worker writes it back, in order, as soon as the database answers. So no run is in memory alone for much longer than
-`write_within_s`, even while the database hangs. A durable journal writes every run to the file first, many at once, and
-`settle` waits for that. Runs for which even the file has no room are counted and logged as errors.
+Runs wait in memory in a queue that is bounded by number and by bytes, and are written in batches. A batch that the
+database does not take in time goes to a bounded file on disk with everything behind it, and so do all later runs until
+the file is empty again: a second worker writes it back, in order, as soon as the database answers. So no run is in
+memory alone for much longer than `write_within_s`, even while the database hangs. A durable journal writes every run
+to the file first, many at once, and `settle` waits for that. Runs for which even the file has no room are counted and
+logged as errors.
 """
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -21,14 +22,24 @@ from chassis.errors import DatabaseUnavailable
 from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
-from services.router.metrics import JOURNAL_LOST, JOURNAL_QUEUED, JOURNAL_SPOOLED, JOURNAL_UNSETTLED
+from services.router.metrics import (
+    JOURNAL_LOST,
+    JOURNAL_QUEUED,
+    JOURNAL_QUEUED_BYTES,
+    JOURNAL_SPOOLED,
+    JOURNAL_UNSETTLED,
+)
+from services.router.service.runs.recent import RecentRuns
 from services.router.service.runs.rejected import RejectedRuns
+from services.router.service.runs.run_queue import RunQueue
 from services.router.service.runs.spool import Spool
 from services.router.service.runs.values import Run
 from services.router.service.timeouts import wait_within
 
-BATCH = 200
-RECENT = 1000
+# Runs that one statement stores, and their size, unless one alone is larger [count, bytes].
+BATCH, BATCH_BYTES = 200, 8 * 1024 * 1024
+# Size of the runs that wait in memory, and of those held to recognise repeated requests [bytes].
+QUEUE_BYTES, RECENT_BYTES = 64 * 1024 * 1024, 64 * 1024 * 1024
 RETRY_S = 2.0
 # Runs that end within this time are written together: a statement costs far more than a row [s].
 GATHER_S = 0.05
@@ -67,7 +78,10 @@ class Journal:
     Args:
         store: Where they are stored.
         spool: File in which they wait while the store is away.
-        max_queue: Runs that may wait in memory [count].
+        max_queue: Runs that may wait in memory [count]; beyond that they go to disk at once.
+        max_queue_bytes: Their size [bytes]; one batch of `BATCH_BYTES` may be on its way beside them.
+        max_recent_bytes: Size of the last runs with a request identifier, which are held to recognise repetitions
+            [bytes].
         max_spool_bytes: Size of the file [bytes].
         retry_s: Time between attempts to reach the store again [s].
         write_within_s: Time that the store gets for a batch before it goes to disk [s].
@@ -84,6 +98,8 @@ class Journal:
         spool: Path,
         *,
         max_queue: int = 10_000,
+        max_queue_bytes: int = QUEUE_BYTES,
+        max_recent_bytes: int = RECENT_BYTES,
         max_spool_bytes: int = 256 * 1024 * 1024,
         retry_s: float = RETRY_S,
         write_within_s: float = WRITE_WITHIN_S,
@@ -93,19 +109,19 @@ class Journal:
         self._store = store
         self._spool = Spool(spool, max_spool_bytes)
         self.rejected = RejectedRuns(spool)
-        self._max_queue = max_queue
         self._retry_s = retry_s
         self._write_within_s = write_within_s
         self._durable = durable
         self._redact = redact
-        self._queue: list[bytes] = []
+        self._queue = RunQueue(max_queue, max_queue_bytes)
         self._wake = asyncio.Event()
         self._write_now = asyncio.Event()
         self._on_disk = asyncio.Event()
         self._closing = asyncio.Event()
-        self._recent: OrderedDict[tuple[str, str], Run] = OrderedDict()
+        self._recent = RecentRuns(max_recent_bytes)
         self._recorded = 0
         self._dequeued = 0
+        self._stored = 0
         self._progress = asyncio.Event()
         self._written_back_at = time.monotonic()
         # Number and time of some of the runs in memory, in their order: enough to know how old the oldest is.
@@ -125,20 +141,19 @@ class Journal:
 
     def record(self, run: Run) -> None:
         """Queue `run`; never waits."""
-        self._queue.append(dumps(run if self._redact is None else self._redact(run)))
+        whole = dumps(run) if self._redact is None or run.request_id else b""
+        self._queue.append(whole if self._redact is None else dumps(self._redact(run)))
         self._recorded += 1
         now = time.monotonic()
         if not self._marks or now - self._marks[-1][1] > GATHER_S:
             self._marks.append((self._recorded, now))
         if run.request_id:
-            self._recent[run.key_name, run.request_id] = run
-            if len(self._recent) > RECENT:
-                self._recent.popitem(last=False)
-        if len(self._queue) > self._max_queue:
+            self._recent.add((run.key_name, run.request_id), whole, self._recorded)
+        if self._queue.is_over:
             self._overflow()
-        if len(self._queue) >= BATCH:
+        if self._has_batch():
             self._write_now.set()
-        JOURNAL_QUEUED.set(len(self._queue))
+        self._report_queue()
         self._wake.set()
 
     async def settle(self) -> None:
@@ -154,7 +169,7 @@ class Journal:
 
     def recent(self, key_name: str, request_id: str) -> Run | None:
         """Return the run that answered a request of a key, if it is among the last ones."""
-        return self._recent.get((key_name, request_id))
+        return self._recent.find((key_name, request_id))
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything recorded before now is in the store; return whether it is.
@@ -177,13 +192,20 @@ class Journal:
         await self._write_back_worker.check()
         age_s = self._age_s()
         found = [f"the oldest run in memory has waited for {age_s:.1f} s"] if age_s > LATE_S else []
-        if self.is_behind():
+        if self._is_late_on_disk():
             found += [f"{self._spooled_bytes()} bytes of runs wait on disk", self._problem or "being written back"]
         if found:
             raise DatabaseUnavailable("; ".join(found))
 
     def is_behind(self) -> bool:
-        """Return whether runs wait on disk for longer than they should, so that the store does not know them all."""
+        """Return whether there may be runs that are neither held as `recent` nor known to the store.
+
+        Those are runs that wait on disk for longer than they should, and runs in memory that `recent` had no room for.
+        """
+        return self._recent.last_dropped > self._count_stored() or self._is_late_on_disk()
+
+    def _is_late_on_disk(self) -> bool:
+        """Return whether runs wait on disk for longer than they should."""
         if self._problem:
             return True
         is_late = not self._durable or time.monotonic() - self._written_back_at > LATE_S
@@ -226,15 +248,15 @@ class Journal:
 
     def _overflow(self) -> None:
         """Move the queue to disk at once; where that fails, drop its oldest runs, or all at the end."""
-        documents, self._queue = self._queue, []
+        documents = self._queue.take_all()
         problem = FULL
         try:
             left = self._spool.put(documents)
         except OSError as error:
             left, problem = documents, str(error)
-        kept = 0 if self._closing.is_set() else self._max_queue
-        self._queue = left[max(0, len(left) - kept) :] if kept else []
-        self._count_lost(len(left) - len(self._queue), problem)
+        self._queue.put_back(left)
+        lost = len(self._queue.take_all()) if self._closing.is_set() else self._queue.drop_oldest()
+        self._count_lost(lost, problem)
         self._on_disk.set()
         self._count_dequeued(len(documents) - len(self._queue))
 
@@ -246,6 +268,20 @@ class Journal:
         if self._queue and not self._marks:
             self._marks.append((self._recorded, time.monotonic()))
         self._notify()
+
+    def _has_batch(self) -> bool:
+        """Return whether as much waits as one statement stores."""
+        return len(self._queue) >= BATCH or self._queue.size_bytes >= BATCH_BYTES
+
+    def _report_queue(self) -> None:
+        JOURNAL_QUEUED.set(len(self._queue))
+        JOURNAL_QUEUED_BYTES.set(self._queue.size_bytes)
+
+    def _count_stored(self) -> int:
+        """Return how many runs, in their order, have certainly reached the store, or never will."""
+        if not self._spooled_bytes():
+            self._stored = self._dequeued
+        return self._stored
 
     def _notify(self) -> None:
         self._progress.set()
@@ -261,7 +297,7 @@ class Journal:
             self._wake.clear()
             if not self._queue:
                 return
-        if len(self._queue) < BATCH and not self._durable:
+        if not self._has_batch() and not self._durable:
             await wait_within(self._write_now, GATHER_S)
         self._write_now.clear()
         if self._durable or self._store_problem or (self._spooled_bytes() and not self._disk_problem):
@@ -279,13 +315,13 @@ class Journal:
         Raises:
             Exception: Whatever a bug raises, after the batch is safe on disk or back in the queue.
         """
-        batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
-        JOURNAL_QUEUED.set(len(self._queue))
+        batch = self._queue.take(most_bytes=BATCH_BYTES, most=BATCH)
+        self._report_queue()
         try:
             async with asyncio.timeout(self._write_within_s):
                 await self._store_documents(batch)
         except asyncio.CancelledError:
-            self._queue = batch + self._queue
+            self._queue.put_back(batch)
             raise
         except TimeoutError:
             await self._spool_all(batch, f"no answer within {self._write_within_s:g} s")
@@ -306,13 +342,13 @@ class Journal:
             _log.warning("runs wait", spool=str(self._spool.path), problem=problem)
         self._store_problem = problem
         self._retry_at = time.monotonic() + self._retry_s
-        self._queue = batch + self._queue
+        self._queue.put_back(batch)
         try:
             await self._spool_queue()
         except OSError as error:
             self._disk_problem = f"the spool cannot be used: {error}"
             if self._closing.is_set():
-                count, self._queue = len(self._queue), []
+                count = len(self._queue.take_all())
                 self._count_lost(count, str(error))
                 self._count_dequeued(count)
             else:
@@ -320,22 +356,22 @@ class Journal:
                 self._wake.set()
 
     async def _spool_queue(self) -> None:
-        """Put the queue on disk; where that fails or is cut short it stays in memory too.
+        """Put the first runs of the queue on disk; where that fails or is cut short they stay in memory too.
 
         Raises:
             OSError: When the disk fails, or the file has no room for all.
         """
-        batch, self._queue = self._queue, []
+        batch = self._queue.take(most_bytes=BATCH_BYTES)
         if not batch:
             return
         try:
             left = await asyncio.to_thread(self._spool.put, batch)
         except BaseException:
-            self._queue = batch + self._queue
+            self._queue.put_back(batch)
             raise
         JOURNAL_SPOOLED.set(self._spooled_bytes())
         self._on_disk.set()
-        self._queue = left + self._queue
+        self._queue.put_back(left)
         self._count_dequeued(len(batch) - len(left))
         if left:
             raise OSError(FULL)
@@ -360,6 +396,7 @@ class Journal:
             await stop.wait()
             return
         if not self._spooled_bytes():
+            self._stored = self._dequeued
             self._written_back_at = time.monotonic()
             self._disk_problem = ""
             await self._on_disk.wait()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from chassis.admission import OVERLOAD_REASONS
 from chassis.errors import ConfigurationInvalid
+from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from inference import Spend
@@ -27,8 +28,8 @@ from services.router.service.answering.values import AnswerRequest, ServedAnswer
 from services.router.service.runs.values import Run
 from services.router.service.timeouts import wait_within
 
-# Requests that wait for their shadow at most [count]: each may be as large as a request may be.
-QUEUE = 32
+# Requests that wait for their shadow at most, and their size as JSON [count, bytes].
+QUEUE, QUEUE_BYTES = 32, 8 * 1024 * 1024
 # Age from which a request that waits is dropped [s].
 LATE_S = 600.0
 # Pause between two looks at how busy the router is [s].
@@ -54,6 +55,7 @@ class ShadowOptions:
         at_once: Shadow runs at a time [count, >= 1].
         max_served: Served requests in flight up to which one begins [count, >= 0].
         queue: Requests that wait at most [count].
+        queue_bytes: Their size as JSON at most, with the answers that they are compared with [bytes].
         late_s: Age from which one that waits is dropped [s].
         pause_s: Time after an overload in which none begins [s].
     """
@@ -64,17 +66,19 @@ class ShadowOptions:
     at_once: int = 1
     max_served: int = 4
     queue: int = QUEUE
+    queue_bytes: int = QUEUE_BYTES
     late_s: float = LATE_S
     pause_s: float = PAUSE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """A request waits since a time [s, monotonic] for its shadow."""
+    """A request of a size [bytes] waits since a time [s, monotonic] for its shadow."""
 
     request: AnswerRequest
     origin: RequestOrigin
     since: float
+    size: int
 
 
 class ShadowTraffic:
@@ -99,6 +103,7 @@ class ShadowTraffic:
         self._options = options
         self._clock = clock
         self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
         self._under_way: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._closing = False
@@ -117,13 +122,14 @@ class ShadowTraffic:
             SHADOW_DROPPED.labels("FULL").inc()
             return
         served = ServedAnswer(run_id=run.run_id, text=run.answer, policy=self._options.policy)
-        self._waiting.append(
-            _Waiting(
-                request=replace(request, request_id="", envelope=self._options.envelope),
-                origin=RequestOrigin(key_name=origin.key_name, streamed=origin.streamed, served=served),
-                since=self._clock(),
-            )
-        )
+        asked = replace(request, request_id="", envelope=self._options.envelope)
+        size = len(dumps(asked)) + len(run.answer.encode())
+        if self._waiting_bytes + size > self._options.queue_bytes:
+            SHADOW_DROPPED.labels("FULL").inc()
+            return
+        shadow_origin = RequestOrigin(key_name=origin.key_name, streamed=origin.streamed, served=served)
+        self._waiting.append(_Waiting(request=asked, origin=shadow_origin, since=self._clock(), size=size))
+        self._waiting_bytes += size
         self._wake.set()
 
     def start(self) -> None:
@@ -161,6 +167,7 @@ class ShadowTraffic:
         self._closing = True
         SHADOW_DROPPED.labels("CLOSED").inc(len(self._waiting))
         self._waiting.clear()
+        self._waiting_bytes = 0
         self._cancel()
         self._wake.set()
         async with asyncio.TaskGroup() as group:
@@ -195,12 +202,18 @@ class ShadowTraffic:
         elif not self._is_quiet():
             await wait_within(stop, LOOK_EVERY_S)
         else:
-            await self._answer(self._waiting.popleft())
+            await self._answer(self._take())
 
     def _drop_late(self) -> None:
         while self._waiting and self._clock() - self._waiting[0].since > self._options.late_s:
-            self._waiting.popleft()
+            self._take()
             SHADOW_DROPPED.labels("LATE").inc()
+
+    def _take(self) -> _Waiting:
+        """Remove the request that has waited longest, and return it."""
+        waiting = self._waiting.popleft()
+        self._waiting_bytes -= waiting.size
+        return waiting
 
     async def _answer(self, waiting: _Waiting) -> None:
         """Answer a request in a task of its own, which can be cancelled without the worker.

@@ -452,7 +452,9 @@ async def test_what_is_not_stored_reaches_neither_disk_nor_store_and_is_remember
     await journal.close()
 
     assert b"Ann" not in (tmp_path / "runs.jsonl").read_bytes()
-    assert journal.recent("", "r") == secret
+    recent = journal.recent("", "r")
+    assert recent is not None
+    assert dumps(recent) == dumps(secret)
 
 
 @pytest.mark.parametrize("remembered", [True, False])
@@ -487,3 +489,61 @@ def test_the_affect_of_a_long_text_looks_at_no_more_than_its_ends(text: str) -> 
     ends = vader(text[:1000] + " " + text[-1000:])
 
     assert vader(text) == ends
+
+
+async def test_runs_in_memory_are_bounded_by_bytes_and_those_over_it_go_to_disk(tmp_path: Path) -> None:
+    before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
+    journal = Journal(store, spool, max_queue_bytes=12_000, retry_s=0.01)
+    names = [f"large-{number}" for number in range(8)]
+
+    for name in names:  # nothing writes yet
+        journal.record(run(name, answer="x" * 4_000))
+        assert (REGISTRY.get_sample_value("metacog_journal_queue_bytes") or 0.0) <= 12_000
+    on_disk = spool.read_bytes().count(b'"run_id"')
+    journal.start()
+    assert await journal.flush(10)
+    await journal.close()
+
+    assert on_disk == 6
+    assert (sorted(store.stored), lost()) == (names, before)
+
+
+async def test_a_disk_that_fails_leaves_as_many_bytes_in_memory_as_may_be(tmp_path: Path) -> None:
+    before, store = lost(), FakeStore()
+    journal = Journal(store, tmp_path / "missing" / "runs.jsonl", max_queue_bytes=12_000, retry_s=0.01)
+
+    for name in ("a", "b", "c", "d"):
+        journal.record(run(name, answer="x" * 4_000))
+    journal.start()
+    await until(lambda: store.stored == ["c", "d"])
+    await journal.close()
+
+    assert lost() - before == 2
+
+
+async def test_recent_runs_are_bounded_by_bytes_and_whoever_was_dropped_too_early_is_not_taken_for_new(
+    tmp_path: Path,
+) -> None:
+    store = FakeStore()
+    journal = Journal(store, tmp_path / "runs.jsonl", max_recent_bytes=12_000, retry_s=0.01)
+    for name in ("a", "b", "c"):
+        journal.record(run(name, request_id=name, answer="x" * 4_000))
+
+    held = [name for name in ("a", "b", "c") if journal.recent("", name) is not None]
+    behind_before = journal.is_behind()
+    journal.start()
+    assert await journal.flush(10)
+    behind_after = journal.is_behind()
+    await journal.close()
+
+    assert held == ["b", "c"]
+    assert (behind_before, behind_after) == (True, False)
+
+
+async def test_a_run_larger_than_all_recent_runs_may_be_is_held_alone(tmp_path: Path) -> None:
+    journal = Journal(FakeStore(), tmp_path / "runs.jsonl", max_recent_bytes=1_000)
+
+    journal.record(run("a", request_id="a"))
+    journal.record(run("b", request_id="b", answer="x" * 4_000))
+
+    assert (journal.recent("", "a"), journal.recent("", "b") is not None) == (None, True)

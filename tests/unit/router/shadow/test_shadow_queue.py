@@ -83,3 +83,18 @@ async def test_a_run_without_an_answer_gets_no_shadow(fields: dict[str, Any]) ->
     shadows.offer(REQUEST, UNKNOWN_ORIGIN, run_of())
 
     assert (without, dropped("FULL") - before) == (0, 1)
+
+
+async def test_what_waits_is_bounded_by_bytes_and_what_is_over_it_is_dropped_and_counted() -> None:
+    before, served = dropped("FULL"), Admission()
+    shadows = traffic(served, queue_bytes=10_000)
+    large = AnswerRequest(question="x" * 4_000)
+    with served.request():
+        for _ in range(3):
+            shadows.offer(large, UNKNOWN_ORIGIN, run_of())
+        over = dropped("FULL") - before
+        shadows.offer(REQUEST, UNKNOWN_ORIGIN, run_of(answer="y" * 4_000))
+        shadows.offer(REQUEST, UNKNOWN_ORIGIN, run_of())
+        await shadows.close()
+
+    assert (over, dropped("FULL") - before) == (1, 2)
