@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-from opentelemetry import context, propagate, trace
+from opentelemetry import context, trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter, Gauge, Histogram
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -28,11 +29,14 @@ BACKEND_SECONDS = Histogram(
     "metacog_backend_seconds", "Time of one inference call [s].", ["backend", "work"], buckets=SECONDS
 )
 
-# Headers in which a caller passes its trace on.
-TRACE_FIELDS = frozenset(name.encode() for name in propagate.get_global_textmap().fields)
+# The header in which a caller passes its trace on. What else W3C lets a caller send along, `tracestate` and `baggage`,
+# may hold anything, is of no use to the suite and would go on to model servers that others run: it is not read.
+TRACE_FIELD = "traceparent"
+TRACE_FIELDS = frozenset({TRACE_FIELD.encode()})
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
+_propagator = TraceContextTextMapPropagator()
 _tracer = trace.get_tracer("metacog")
 _sending = False
 
@@ -65,7 +69,8 @@ def flush() -> None:
 @contextmanager
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
     """Return a span around a piece of work; with `carrier` it continues the caller's trace."""
-    caller = propagate.extract(carrier) if carrier else None
+    known = {TRACE_FIELD: carrier[TRACE_FIELD]} if carrier and TRACE_FIELD in carrier else None
+    caller = _propagator.extract(known) if known else None
     with _tracer.start_as_current_span(name, context=caller, kind=kind, record_exception=False) as opened:
         yield opened
 
@@ -99,5 +104,5 @@ def trace_headers() -> dict[str, str]:
     carrier: dict[str, str] = {}
     if not context.get_current():
         return carrier
-    propagate.inject(carrier)
+    _propagator.inject(carrier)
     return carrier

@@ -23,8 +23,9 @@ from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
 from kernel.errors import Code, MalformedRequest, MetacogError
 
 DOMAIN = "metacog"
+# Services without a contract of ours: health needs no key, reflection does where keys are configured.
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
-# Calls of the services that need no key, at a time: of those that end at once, and of those that last.
+# Calls of these services at a time: of those that end at once, and of those that last.
 MAX_OPEN_CALLS = 256
 
 Requests = AsyncIterator[Message]
@@ -92,7 +93,7 @@ class RpcEdge(aio.ServerInterceptor):
 
     Args:
         keyring: Keys that are accepted.
-        max_calls: Calls at a time, without those of the services that need no key.
+        max_calls: Calls at a time, without those of health and reflection.
         message_timeout_s: Time within which a call's message must arrive [s].
     """
 
@@ -155,7 +156,7 @@ class RpcEdge(aio.ServerInterceptor):
         return serve
 
     def _open(self, handler: "Handler") -> Any:  # noqa: ANN401 - grpc's handlers are untyped
-        """Return the handler of a service that needs no key: health, whose calls end or watch, and reflection."""
+        """Return the handler of health, whose calls end or watch and need no key, or of reflection."""
         if handler.unary_unary:
             return self._check(handler.unary_unary)
         if handler.unary_stream:
@@ -187,6 +188,7 @@ class RpcEdge(aio.ServerInterceptor):
     def _reflect(self, inner: Any) -> Any:  # noqa: ANN401
         async def serve(requests: Requests, context: Context) -> AsyncIterator[Message]:
             try:
+                self._admit(context)
                 with self._open_calls["lasting"].entered():
                     async for reply in inner(requests, context):
                         yield reply

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from openai import AsyncOpenAI
 
 from chassis.serving.auth import ApiKey, Keyring
@@ -191,6 +192,32 @@ async def test_with_a_keys_file_a_service_listens_anywhere_and_asks_for_a_key(ke
     assert (answers, alive.status_code) == ([401, 503], 200)
     assert health.status == health_pb2.HealthCheckResponse.SERVING
     assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_reflection_needs_a_key_where_keys_are_configured(keys_file: Path) -> None:
+    settings = {
+        "METACOG_INFERENCE_MODEL": "any",
+        "METACOG_DATABASE_URL": f"postgresql+psycopg://me@{NO_SERVER}/metacog",
+    }
+    async with (
+        process("delegation", **settings, METACOG_KEYS_FILE=keys_file) as running,
+        aio.insecure_channel(running.grpc) as channel,
+    ):
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        listing = [reflection_pb2.ServerReflectionRequest(list_services="")]
+        for secret in ("", "Bearer guess"):
+            with pytest.raises(aio.AioRpcError) as raised:
+                _ = [reply async for reply in stub.ServerReflectionInfo(iter(listing), metadata=authorized(secret))]
+            assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        known = authorized("Bearer secret-of-ann")
+        [reply] = [reply async for reply in stub.ServerReflectionInfo(iter(listing), metadata=known)]
+
+    assert "metacog.delegation.v1.DelegationService" in [one.name for one in reply.list_services_response.service]
+
+
+def authorized(header: str) -> tuple[tuple[str, str], ...]:
+    """Metadata with a key; none for an empty header."""
+    return (("authorization", header),) if header else ()
 
 
 @pytest.mark.parametrize(
