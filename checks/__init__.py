@@ -1,1 +1,1 @@
-"""The checks of the source code belong to `make check`: names that stand twice, migrations, citations, sizes."""
+"""The checks of the source code belong to `make check`: names, migrations, citations, docstrings, sizes."""

@@ -66,7 +66,7 @@ class Activation:
         threshold: System 2 if and only if `value` reaches it [0..1].
         terms: Weighted term by component [0..1], rescaled for unknown components.
         unknown: Components that were left out.
-        weights: Weights in force by component.
+        weights: Weights in force by component [>= 0, sum 1].
     """
 
     value: float | None
@@ -81,8 +81,8 @@ def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: 
 
     Args:
         msv: State of the question [dimensionless, each known component in 0..1].
-        weights: One weight per term.
-        threshold: Carried into the result.
+        weights: One weight per term [>= 0, sum 1].
+        threshold: Activation from which System 2 answers, carried into the result [0..1].
 
     Returns:
         The activation with its four terms; the known weights are rescaled to sum to 1. Its value is None when fewer
@@ -121,6 +121,10 @@ def pressure(msv: MSV, term: str) -> float | None:
 
 def level_pressure(term: str, level: float) -> float:
     """Return the level of one of `TERMS` turned so that it is high where it asks for deliberation [0..1].
+
+    Args:
+        term: One of `TERMS`.
+        level: Level of that component [0..1].
 
     Example:
         >>> level_pressure("correctness", 0.75), level_pressure("conflict", 0.75)

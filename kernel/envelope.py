@@ -74,7 +74,14 @@ class Envelope:
 
 @value
 class Limits:
-    """These limits are an envelope with every limit set; only the cost may have none. Units are those of `Envelope`."""
+    """These limits are an envelope with every limit set; only the cost may have none. Units are those of `Envelope`.
+
+    Attributes:
+        max_generations: Samples in all [count, >= 1].
+        max_generated_tokens: Generated tokens in all [count, >= 1].
+        timeout_ms: Time [ms, >= 1].
+        max_cost: Cost [currency, > 0]; None for no limit.
+    """
 
     max_generations: int
     max_generated_tokens: int
@@ -170,11 +177,23 @@ NO_USAGE = StageUsage()
 
 @value
 class Usage:
-    """This value is what a request spent in all, and by stage; units as in `StageUsage`.
+    """This value is what a request spent in all, and by stage.
 
     `unknown_generations`, `unknown_tokens` and `unknown_cost` were reserved for calls whose outcome never became known
     (a lost connection, a service that died). They count against the envelope, and are not in the other totals.
-    `unknown_cost` is None where one of these calls has no price, or no cost is known at all.
+
+    Attributes:
+        generations: Samples drawn [count, >= 0].
+        http_calls: Calls sent to backends, retries included [count, >= 0].
+        prompt_tokens: Tokens of the prompts, each prompt once per call [count, >= 0].
+        completion_tokens: Tokens generated over all samples [count, >= 0].
+        estimated: Whether a token figure is an estimate.
+        unknown_generations: Samples reserved for calls of unknown outcome [count, >= 0].
+        unknown_tokens: Generated tokens reserved for them [count, >= 0].
+        stages: What each stage spent.
+        cost: What the tokens cost [currency of the prices, >= 0]; None where it is unknown.
+        unknown_cost: Cost reserved for calls of unknown outcome [currency of the prices, >= 0]; None where one of them
+            has no price, or no cost is known at all.
     """
 
     generations: int = 0
@@ -195,7 +214,14 @@ def total_usage(
     unknown_tokens: int = 0,
     unknown_cost: float | None = None,
 ) -> Usage:
-    """Return the totals over `stages`."""
+    """Return the totals over `stages`.
+
+    Args:
+        stages: What each stage spent.
+        unknown_generations: Samples of calls of unknown outcome [count, >= 0].
+        unknown_tokens: Their generated tokens at most [count, >= 0].
+        unknown_cost: Their cost at most [currency, >= 0]; None where one has no price.
+    """
     total = reduce(StageUsage.plus, stages.values()) if stages else NO_USAGE
     return Usage(
         generations=total.generations,

@@ -37,22 +37,22 @@ class Code(Enum):
 
     @property
     def grpc(self) -> int:
-        """Return the number of the gRPC status."""
+        """Return the number of the gRPC status [1..16]."""
         return self.value[0]
 
     @property
     def http(self) -> int:
-        """Return the HTTP status."""
+        """Return the HTTP status [400..599]."""
         return self.value[1]
 
     @classmethod
     def from_grpc(cls, number: int) -> "Code":
-        """Return the code with gRPC status `number`; `UNKNOWN` for a number that no code has."""
+        """Return the code with gRPC status `number` [any integer]; `UNKNOWN` for a number that no code has."""
         return next((code for code in cls if code.grpc == number), cls.UNKNOWN)
 
     @classmethod
     def from_http(cls, status: int) -> "Code":
-        """Return the first code with HTTP status `status`; `UNKNOWN` for one that no code has."""
+        """Return the first code with HTTP status `status` [any integer]; `UNKNOWN` for one that no code has."""
         return next((code for code in cls if code.http == status), cls.UNKNOWN)
 
 

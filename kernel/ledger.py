@@ -15,6 +15,13 @@ class Reservation:
     """A reservation sets generations, tokens and their cost [units] aside for one call; end it exactly once.
 
     The cost is None where the call has no price.
+
+    Args:
+        ledger: The account that it is taken from.
+        stage: Whose account it is.
+        generations: Samples [count, >= 0].
+        tokens: Generated tokens in all [count, >= 0].
+        cost: What the call costs at worst [units, >= 0]; None where it has no price.
     """
 
     __slots__ = ("_ledger", "_open", "cost", "generations", "stage", "tokens")
@@ -144,11 +151,25 @@ class Ledger:
         return BudgetExhausted(f"{stage} needs {needs}; the envelope has {has}", stage=stage, **facts)
 
     def worst_cost(self, prompt_tokens: int, tokens: int) -> int | None:
-        """Return the cost of these tokens at the price that plans are made by [units]; None where there is none."""
+        """Return the cost of these tokens at the price that plans are made by [units]; None where there is none.
+
+        Args:
+            prompt_tokens: Tokens read [count, >= 0].
+            tokens: Tokens generated [count, >= 0].
+        """
         return None if self._price is None else self._price.units(prompt_tokens, tokens)
 
     def affordable_tokens(self, wanted: int, *, samples: int = 1, among: int = 1) -> int:
-        """Return the tokens of each sample, at most `wanted`, if `among` calls of `samples` share what is left."""
+        """Return the tokens of each sample, at most `wanted`, if `among` calls of `samples` share what is left.
+
+        Args:
+            wanted: Tokens that each sample would take [count, >= 0].
+            samples: Samples of each call [count, >= 1].
+            among: Calls that share what is left [count, >= 1].
+
+        Returns:
+            Tokens of each sample [count, 0..wanted].
+        """
         return max(0, min(wanted, self.tokens_left // (samples * among)))
 
     def book(self, stage: str, spent: StageUsage) -> None:
@@ -157,7 +178,13 @@ class Ledger:
         self._stages[stage] = spent if before is None else before.plus(spent)
 
     def count_as_spent(self, generations: int, tokens: int, cost: int | None = None) -> None:
-        """Count as spent what a call of unknown outcome had reserved; a cost of None is unknown."""
+        """Count as spent what a call of unknown outcome had reserved; a cost of None is unknown.
+
+        Args:
+            generations: Samples reserved [count, >= 0].
+            tokens: Tokens reserved [count, >= 0].
+            cost: Cost reserved [units, >= 0]; None: unknown.
+        """
         self._lost = [self._lost[0] + generations, self._lost[1] + tokens, self._lost[2] + (cost or 0)]
         self._lost_unpriced = self._lost_unpriced or (cost is None and bool(generations or tokens))
 

@@ -47,6 +47,9 @@ class Condition:
 
         An unknown one meets only the condition that it be unknown.
 
+        Args:
+            level: Level of the measure [0..1]; None: unknown.
+
         Example:
             >>> condition(">= 0.6").holds(0.6), condition(">= 0.6").holds(None), condition("unknown").holds(None)
             (True, False, True)
@@ -128,7 +131,11 @@ class PolicyRow:
         return [self.model] if self.model else [] if self.plan is None else self.plan.models
 
     def matches(self, levels: Mapping[str, float | None]) -> bool:
-        """Return whether the state with these levels by measure meets all conditions; a missing level is unknown."""
+        """Return whether the state with these levels by measure meets all conditions; a missing level is unknown.
+
+        Args:
+            levels: Levels by measure [0..1]; None: unknown.
+        """
         return all(needed.holds(levels.get(measure)) for measure, needed in self.when.items())
 
     def covers(self, other: "PolicyRow") -> bool:
@@ -151,13 +158,23 @@ class Policy:
     rows: Sequence[PolicyRow]
 
     def first(self, levels: Mapping[str, float | None], *, always: bool) -> PolicyRow | None:
-        """Return the first row that matches, among those that are always tried or among the others; None for none."""
+        """Return the first row that matches, among those that are always tried or among the others; None for none.
+
+        Args:
+            levels: Levels by measure [0..1]; None: unknown.
+            always: Whether rows that are always tried are looked at, else the others.
+        """
         tried = (row for row in self.rows if row.always is always)
         return next((row for row in tried if row.matches(levels)), None)
 
 
 def row_error(rows: Sequence[PolicyRow], place: int) -> str:
-    """Return the error of the row at `place` of a table; empty when it has none."""
+    """Return the error of the row at `place` of a table; empty when it has none.
+
+    Args:
+        rows: The table.
+        place: Place of the row [0..len(rows) - 1].
+    """
     row = rows[place]
     if not row.name.strip():
         return "name: it must not be empty"

@@ -24,8 +24,8 @@ class Price:
     """A price is what one model's tokens cost [currency per million tokens, 0..1e9; counted to six decimals].
 
     Attributes:
-        prompt: Of those that it reads.
-        completion: Of those that it generates, reasoning included.
+        prompt: Price of the tokens that it reads [currency per million tokens, 0..1e9].
+        completion: Price of those that it generates, reasoning included [currency per million tokens, 0..1e9].
 
     Raises:
         ValueError: On construction, for a price that is negative, too large or no number.
@@ -42,6 +42,10 @@ class Price:
 
     def units(self, prompt_tokens: int, completion_tokens: int) -> int:
         """Return the cost of these tokens [units].
+
+        Args:
+            prompt_tokens: Tokens read [count, >= 0].
+            completion_tokens: Tokens generated [count, >= 0].
 
         Example:
             >>> Price(prompt=0.15, completion=0.6).units(1000, 100) / UNITS
@@ -109,6 +113,12 @@ def highest_price(prices: Sequence[Price]) -> Price | None:
 def units_of(amount: float) -> int:
     """Convert an amount of the currency to units.
 
+    Args:
+        amount: Amount [currency, >= 0].
+
+    Returns:
+        The nearest whole number of units [units, >= 0].
+
     Example:
         >>> units_of(0.1) + units_of(0.2) == units_of(0.3)
         True
@@ -117,10 +127,17 @@ def units_of(amount: float) -> int:
 
 
 def amount_of(units: int) -> float:
-    """Convert units to an amount of the currency."""
+    """Convert units to an amount of the currency.
+
+    Args:
+        units: Whole units [units, >= 0].
+
+    Returns:
+        Amount [currency, >= 0].
+    """
     return units / UNITS
 
 
 def is_amount(amount: float) -> bool:
-    """Return whether `amount` can be a limit: above 0 and at most `LARGEST_AMOUNT`."""
+    """Return whether `amount` can be a limit [currency]: above 0 and at most `LARGEST_AMOUNT`."""
     return math.isfinite(amount) and 0 < amount <= LARGEST_AMOUNT

@@ -67,7 +67,12 @@ class InvalidWeights(MetacogError):
 
 @value
 class VersionedWeights:
-    """This value holds the weights of all roles, and the version that is recorded with the decisions they make."""
+    """This value holds the weights of all roles, and the version that is recorded with the decisions they make.
+
+    Attributes:
+        version: Version of the weights.
+        weights: Weights by role and component [>= 0, sum 1 for each role].
+    """
 
     version: str = DEFAULT_VERSION
     weights: RoleWeights = field(default_factory=lambda: DEFAULT_WEIGHTS)
@@ -77,6 +82,13 @@ def checked_weights(
     requested: Mapping[Role, Mapping[str, float]], otherwise: RoleWeights = DEFAULT_WEIGHTS
 ) -> RoleWeights:
     """Return `requested`, completed by those of `otherwise` for the roles that it leaves out.
+
+    Args:
+        requested: Weights by role and component [any numbers].
+        otherwise: Weights of roles that it leaves out [>= 0, sum 1 for each role].
+
+    Returns:
+        Weights of all roles [>= 0, sum 1 for each role].
 
     Raises:
         InvalidWeights: For a negative weight, a sum other than 1, or a name that is no component.
@@ -106,7 +118,7 @@ class FitnessMatrix:
         agents: Identifiers, one a column.
         fitness: Fitness [roles x agents, 0..1]; NaN where every component is unknown.
         terms: Weighted terms, rescaled for unknown components [roles x agents x TERMS, 0..1]; NaN where unknown.
-        weights: Weights used.
+        weights: Weights used [>= 0, sum 1 for each role].
     """
 
     agents: tuple[str, ...]
@@ -115,7 +127,12 @@ class FitnessMatrix:
     weights: RoleWeights
 
     def unknown(self, role: Role, agent: int) -> tuple[str, ...]:
-        """Return the components that the fitness of `agent` for `role` had to leave out."""
+        """Return the components that the fitness of `agent` for `role` had to leave out.
+
+        Args:
+            role: The role.
+            agent: Column of the agent [0..agents - 1].
+        """
         row = self.terms[ROLES.index(role), agent]
         return tuple(
             t for t, term in zip(FITNESS_TERMS, row, strict=True) if self.weights[role].get(t) and np.isnan(term)
@@ -124,6 +141,11 @@ class FitnessMatrix:
 
 def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeights = DEFAULT_WEIGHTS) -> FitnessMatrix:
     """Return the fitness of `agents`, whose states are `msvs`, for all roles.
+
+    Args:
+        agents: Identifiers, one for each state.
+        msvs: State of each agent.
+        weights: Weights by role and component [>= 0, sum 1 for each role].
 
     Returns:
         Weighted sums of known components, the known weights rescaled to sum to 1; NaN where none is known. The same
@@ -211,6 +233,11 @@ class Concern:
 
 def cross_domain_concern(msv: MSV, *, important: float = NOTE_IMPORTANCE, familiar: float = NOTE_EXPERIENCE) -> Concern:
     """Return whether the question's state calls for the generalist's note.
+
+    Args:
+        msv: State of the question.
+        important: Importance from which on a note may be due [0..1].
+        familiar: Experience up to which it is [0..1].
 
     Source:
         MSV, generalist (papers.md 1.5): importance high and experience low; the thresholds are ours.

@@ -13,6 +13,9 @@ SUM_TOLERANCE = 1e-9
 def sums_to_one(weights: Iterable[float]) -> bool:
     """Return whether all weights are >= 0 and sum to 1.
 
+    Args:
+        weights: The weights [any numbers].
+
     Example:
         >>> sums_to_one([0.3, 0.7]), sums_to_one([0.5, 0.6]), sums_to_one([-0.5, 1.5]), sums_to_one([float("nan"), 1.0])
         (True, False, False, False)
@@ -50,6 +53,10 @@ def weighted_terms(
 
 def weighted_mean(levels: Sequence[float | None], weights: Sequence[float]) -> float | None:
     """Return the weighted mean of the known levels [0..1]; None when none with a weight is known.
+
+    Args:
+        levels: The levels [0..1]; None where one is unknown.
+        weights: Weight of each level [>= 0].
 
     Example:
         >>> weighted_mean([0.9, None, 0.6], [1.0, 1.0, 1.0])

@@ -121,6 +121,9 @@ def is_percentage(text: str) -> bool:
 def decimal_places(text: str) -> int | None:
     """Return the decimal places that `text` shows, where it is a plain decimal of three or more significant digits.
 
+    Returns:
+        Digits after the point [count, >= 1]; None for any other text.
+
     Example:
         >>> decimal_places("0.333"), decimal_places("0.33"), decimal_places("1/3")
         (3, None, None)

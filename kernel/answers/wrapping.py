@@ -68,6 +68,9 @@ def boxed(text: str) -> str | None:
 def closing(inside: str, opener: str, closer: str) -> int | None:
     """Return the index in `inside` of the bracket that closes the one just before it.
 
+    Returns:
+        Index [0..len - 1]; None where nothing closes it.
+
     Example:
         >>> closing("a{b}c}d", "{", "}")
         5

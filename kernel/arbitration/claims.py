@@ -126,7 +126,12 @@ class ClaimShares:
 
 @value
 class EmbeddedClaims:
-    """This value holds the claims of one stage with their unit vectors, one row a claim."""
+    """This value holds the claims of one stage with their unit vectors, one row a claim.
+
+    Attributes:
+        claims: The claims.
+        vectors: Their unit vectors [shape (claims, dimensions)].
+    """
 
     claims: Sequence[Claim]
     vectors: Vectors
@@ -142,7 +147,7 @@ def claim_shares(
         critiques: Claims of the critiques.
         final: Claims of the final stage.
         below: Similarity below which a claim is novel [-1..1].
-        everything: Vectors of all claims, one for each occurrence.
+        everything: Unit vectors of all claims, one for each occurrence [shape (n, dimensions)].
     """
     nearest = nearest_cosines(final.vectors, solvers.vectors)
     novel = is_below(nearest, below)
@@ -164,6 +169,10 @@ def nearest_cosines(of: Vectors, among: Vectors) -> NDArray[np.float64]:
 
     Vectors are unit vectors.
 
+    Args:
+        of: Unit vectors [shape (n, dimensions)].
+        among: Those that they are compared with [shape (m, dimensions)].
+
     Example:
         >>> nearest_cosines(np.eye(2), np.array([[0.6, 0.8]])).tolist()
         [0.6, 0.8]
@@ -175,7 +184,15 @@ def nearest_cosines(of: Vectors, among: Vectors) -> NDArray[np.float64]:
 
 
 def is_below(cosines: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
-    """Return whether each cosine is below the threshold, both rounded to 1e-9."""
+    """Return whether each cosine is below the threshold, both rounded to 1e-9.
+
+    Args:
+        cosines: Cosines of any shape [-1..1, or -inf where there is none].
+        threshold: Similarity below which a claim is novel [-1..1].
+
+    Returns:
+        For each cosine whether it is below [same shape].
+    """
     below: NDArray[np.bool_] = np.round(cosines, DECIMALS) < round(threshold, DECIMALS)
     return below
 
@@ -184,6 +201,9 @@ def redundancy(vectors: Vectors) -> float | None:
     """Return the mean cosine over all pairs of unit vectors [-1..1]; None with fewer than two.
 
     The squared length of their sum holds each pair twice and each vector once with itself.
+
+    Args:
+        vectors: One vector for each claim [shape (claims, dimensions), length 1].
 
     Example:
         >>> redundancy(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])) == 1 / 3

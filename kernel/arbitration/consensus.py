@@ -47,6 +47,10 @@ class ConsensusChoice:
 def ranked_answers(counts: Counts, solver: Counts) -> Sequence[str]:
     """Return the answers of `counts`, the one to give first.
 
+    Args:
+        counts: Samples by answer [count, >= 1].
+        solver: Samples of the solvers by answer, which decide between equal counts [count, >= 1].
+
     Example:
         >>> ranked_answers({"12": 2, "13": 2, "14": 1}, {"13": 6, "12": 4})
         ['13', '12', '14']
@@ -60,8 +64,8 @@ def consensus_choice(
     """Return the answer that the distributions give; None without any valid sample.
 
     Args:
-        solver: Counts of the solvers.
-        arbiter: Counts of the arbiter; empty without one.
+        solver: Samples of the solvers by answer [count, >= 1].
+        arbiter: Samples of the arbiter by answer [count, >= 1]; empty without one.
         without_arbiter: What the solvers' vote is called where it decides.
 
     Example:
@@ -89,6 +93,10 @@ def solvers_agree(counts: Counts, most: float = 0.0) -> bool:
 
     Without a valid sample they do not agree.
 
+    Args:
+        counts: Samples of the solvers by answer [count, >= 1].
+        most: Entropy up to which they agree [nats, >= 0].
+
     Example:
         >>> solvers_agree({"12": 10}), solvers_agree({"12": 9, "13": 1}), solvers_agree({})
         (True, False, False)
@@ -101,6 +109,10 @@ def is_consensus(tally: Tally, most: float = 0.0) -> bool:
     """Return whether the solvers agree on enough samples for that to mean something.
 
     At least half of the samples must be valid, and at least two solvers must have a valid one where there are two.
+
+    Args:
+        tally: The samples.
+        most: Entropy up to which solvers agree [nats, >= 0].
 
     Source:
         Ours (papers.md 2.4); MC-MAS section 5.2 names the regime of high agreement.
@@ -126,6 +138,11 @@ def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
     More samples lower the entropy of given counts most when all of them fall to the leader: a mass added to an answer
     lowers it as long as the answer's share is above exp(-H), which the largest share always is.
 
+    Args:
+        counts: Samples so far by answer [count, >= 1].
+        remaining: Samples still to come [count, >= 0].
+        most: Entropy up to which solvers agree [nats, >= 0].
+
     Example:
         >>> must_disagree({"12": 1, "13": 1}, 8), must_disagree({"12": 2}, 8), must_disagree({"12": 1, "13": 1}, 8, 0.4)
         (True, False, False)
@@ -138,6 +155,11 @@ def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
 
 def is_certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
     """Return whether the solvers agree, and no outcome of the `remaining` samples could change the lead.
+
+    Args:
+        counts: Samples so far by answer [count, >= 1].
+        remaining: Samples still to come [count, >= 0].
+        most: Entropy up to which solvers agree [nats, >= 0].
 
     Example:
         >>> is_certain_consensus({"12": 6}, 4), is_certain_consensus({"12": 5}, 5)
@@ -154,6 +176,9 @@ def is_certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> b
 def first_step_samples(solver_samples: int) -> int:
     """Return the samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
 
+    Args:
+        solver_samples: Samples of each solver in all [count, >= 1].
+
     Example:
         >>> [first_step_samples(samples) for samples in (1, 2, 5, 10)]
         [1, 2, 3, 6]
@@ -166,6 +191,9 @@ def vote_looks(samples: int) -> tuple[int, ...]:
 
     The first five come one by one, as in a vote; later ones in batches that grow by half, so that many samples which
     never agree take few calls.
+
+    Args:
+        samples: Samples of each solver in all [count, >= 1].
 
     Example:
         >>> vote_looks(3), vote_looks(5), vote_looks(20)
@@ -181,6 +209,13 @@ def fair_split(wanted: Sequence[int], total: int) -> list[int]:
     """Return the samples for each, at most what it wants and `total` in all.
 
     They are dealt out one at a time, in order.
+
+    Args:
+        wanted: Samples that each wants [count, >= 0].
+        total: Samples that there are [count, >= 0].
+
+    Returns:
+        Samples for each, in the order of `wanted` [count, 0..wanted].
 
     Example:
         >>> fair_split([5, 5], 62), fair_split([5, 5], 7), fair_split([1, 5], 4), fair_split([5, 5], 0)

@@ -30,6 +30,11 @@ class FailureEvidence:
 def is_overconfident_error(correct: bool | None, probability: float | None, above: float) -> bool | None:
     """Return whether an answer is wrong and its predicted probability above the threshold; None where that is unknown.
 
+    Args:
+        correct: Whether the answer is right; None where it has no label.
+        probability: Predicted probability of the answer [0..1]; None where it has none.
+        above: Probability above which an error is overconfident [0..1].
+
     Example:
         >>> is_overconfident_error(False, 0.8, 0.7), is_overconfident_error(False, 0.7, 0.7)
         (True, False)

@@ -22,11 +22,11 @@ class Information:
 
     Attributes:
         entropy_solver: Entropy of the solvers' answers [nats, >= 0]; NaN without a valid sample.
-        entropy_arbiter: The same of the arbiter.
+        entropy_arbiter: Entropy of the arbiter's answers [nats, >= 0]; NaN without a valid sample.
         entropy_reduction: The first less the second [nats].
         compression: 1 - arbiter / solver [<= 1]; NaN where the solvers' is 0.
         solver_invalid_share: Share of invalid solver samples [0..1]; NaN without a sample.
-        arbiter_invalid_share: The same of the arbiter.
+        arbiter_invalid_share: Share of invalid arbiter samples [0..1]; NaN without a sample.
         solver_divergence: Jensen-Shannon divergence between the solvers [nats, >= 0]; NaN with fewer than two.
         sampling_divergence: What sampling alone would make of it [nats, >= 0].
         structured: Whether solvers differ clearly more than that; False where the divergence is NaN.
@@ -48,7 +48,7 @@ class Leads:
     """This value holds the leading answers, one row a question.
 
     Attributes:
-        answer: Place of the most frequent answer; -1 without a valid sample.
+        answer: Place of the most frequent answer [0..answers - 1]; -1 without a valid sample.
         share: Its share [0..1]; NaN without a valid sample.
     """
 
@@ -85,6 +85,9 @@ def entropies(counts: Ints) -> Floats:
 
     It is NaN for an empty sum.
 
+    Args:
+        counts: Samples by answer along the last axis [count, >= 0; shape (..., answers)].
+
     Example:
         >>> entropies(np.array([[3, 1], [4, 0], [0, 0]])).round(4).tolist()
         [0.5623, 0.0, nan]
@@ -99,8 +102,8 @@ def leads(counts: Ints, solver: Ints) -> Leads:
     """Return the most frequent answers; of equally frequent ones that with more in `solver`, then the first.
 
     Args:
-        counts: Counts [questions x answers].
-        solver: Counts of the solvers, of the same shape.
+        counts: Counts [count, questions x answers].
+        solver: Counts of the solvers [count, questions x answers].
     """
     total = counts.sum(axis=-1)
     best = np.argmax(counts * (solver.max(initial=0) + 1) + np.where(counts > 0, solver, 0), axis=-1)
@@ -135,6 +138,9 @@ def sampling_divergences(solvers: Ints) -> Floats:
     For each solver in turn, all samples are drawn anew from its own shares, in parts as large as the solvers' samples;
     the expected divergence between the parts is exact, and the mean over the solvers is weighted by their samples.
     NaN with fewer than two solvers.
+
+    Args:
+        solvers: Samples of each solver by answer [count, questions x solvers x answers].
 
     Example:
         >>> sampling_divergences(np.array([[[5, 0], [0, 5]]])).tolist()

@@ -34,8 +34,9 @@ class Look:
 
     Attributes:
         drawn: Samples drawn [count].
-        bounds: What the rule compares with its level, by the counts of the first two kinds; infinite where impossible.
-        leaders: Place of the answer that leads, by the same; -1 where there is none.
+        bounds: What the rule compares with its level, by the counts of the first two kinds [0..1, shape (drawn + 1,
+            drawn + 1)]; infinite where impossible.
+        leaders: Place of the answer that leads, by the same [0..2, the same shape]; -1 where there is none.
     """
 
     drawn: int
@@ -47,7 +48,7 @@ def compositions_at_looks(looks: Sequence[int], bound: Bound, samples: int, *, t
     """Return every composition at each look but the last, at which all is known.
 
     Args:
-        looks: Samples at which the rule may stop; the last is `samples`.
+        looks: Samples at which the rule may stop [count, rising]; the last is `samples`.
         bound: What the rule compares with its level.
         samples: Samples in the urn [count].
         third_answers: Whether the third kind is an answer; else it is an invalid sample.
@@ -57,6 +58,15 @@ def compositions_at_looks(looks: Sequence[int], bound: Bound, samples: int, *, t
 
 def change_probabilities(looks: Sequence[Look], samples: int, level: float, *, third_answers: bool) -> Floats:
     """Return the probability that stopping at `level` changes the answer, by the counts of the first two kinds.
+
+    Args:
+        looks: Every composition at each look but the last.
+        samples: Samples in the urn [count, >= 1].
+        level: Bound up to which the rule stops [0..1].
+        third_answers: Whether the third kind is an answer; else it is an invalid sample.
+
+    Returns:
+        Probabilities for each pair of counts [0..1, shape (samples + 1, samples + 1)].
 
     Example:
         Stop after one of three samples, whatever it is. The urn of one a and two b gives b in the end, and a is drawn
@@ -77,7 +87,12 @@ def change_probabilities(looks: Sequence[Look], samples: int, level: float, *, t
 
 
 def continuation_shares(looks: Sequence[Look], level: float) -> list[Floats]:
-    """Return the share of the orders of each composition, at each look, that were not stopped before [0..1]."""
+    """Return the share of the orders of each composition, at each look, that were not stopped before [0..1].
+
+    Args:
+        looks: Every composition at each look but the last.
+        level: Bound up to which the rule stops [0..1].
+    """
     shares: list[Floats] = []
     for place, look in enumerate(looks):
         if place == 0:

@@ -48,7 +48,7 @@ class StopRule:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """Return the samples after which the rule is applied; the last are all."""
+        """Return the samples after which the rule is applied [count, rising]; the last are all."""
         return looks(self.samples, self.first_batch)
 
     @property
@@ -59,6 +59,13 @@ class StopRule:
 
 def looks(samples: int, first_batch: int) -> tuple[int, ...]:
     """Return the sizes that the sample grows to, batch by batch.
+
+    Args:
+        samples: Samples in all [count, >= 1].
+        first_batch: Samples of the first batch [count, >= 1].
+
+    Returns:
+        Samples drawn after each batch [count, rising]; the last is `samples`.
 
     Example:
         >>> looks(50, 6), looks(3, 6)
@@ -74,8 +81,8 @@ def is_uncatchable(counts: Counts, solver: Counts, remaining: int) -> bool:
     """Return whether no outcome of the `remaining` samples could give another answer the lead, ties included.
 
     Args:
-        counts: Arbitration samples so far.
-        solver: The solvers' samples, which break ties.
+        counts: Arbitration samples so far by answer [count, >= 1].
+        solver: The solvers' samples by answer, which break ties [count, >= 1].
         remaining: Samples still to come; any of them may be invalid [count, >= 0].
 
     Example:
@@ -97,6 +104,11 @@ def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
 
     For each rival as if all remaining samples went to it or to the leader, which favours a change; summed over the
     rivals that have samples, and one that stands for all others.
+
+    Args:
+        counts: Arbitration samples so far by answer [count, >= 1].
+        solver: The solvers' samples by answer, which break ties [count, >= 1].
+        remaining: Samples still to come; any of them may be invalid [count, >= 0].
 
     Returns:
         The bound under a Beta(1/2, 1/2) prior on each pair; 1 without a valid sample.
@@ -157,6 +169,9 @@ def largest_error(samples: int, first_batch: int, level: float) -> float:
         samples: Arbitration samples at most, K_a [count, 1..`MOST_JUDGED`].
         first_batch: Samples of the first batch [count, >= 1].
         level: Level of `change_bound` [0..1].
+
+    Returns:
+        The probability [0..1].
 
     Example:
         >>> largest_error(50, 6, 0.05) > 0.1, largest_error(50, 6, stopping_level(50, 6, 0.95)) <= 0.05

@@ -56,8 +56,8 @@ class Tallies:
     Attributes:
         solvers: Valid samples [questions x solvers x answers, count].
         arbiter: Valid arbitration samples [questions x answers, count].
-        solver_invalid: Solver samples without a valid answer [questions, count].
-        arbiter_invalid: The same of the arbiter [questions, count].
+        solver_invalid: Solver samples without a valid answer [count, shape (questions,)].
+        arbiter_invalid: Arbitration samples without one [count, shape (questions,)].
     """
 
     solvers: Ints

@@ -68,7 +68,7 @@ def best_kept_apart(
     Args:
         values: Fitness [roles x agents, 0..1].
         allowed: Pairs that may be [roles x agents].
-        capacities: Roles that each agent may hold [count].
+        capacities: Roles that each agent may hold [count, shape (agents,)].
         apart: Pairs of roles that no agent may hold together.
     """
     masks, parts = _splits()

@@ -26,7 +26,7 @@ class DrawnAssignment:
 
 
 def count_assignments(problem: Problem) -> int:
-    """Return the number of assignments that satisfy the constraints."""
+    """Return the number of assignments that satisfy the constraints [count, >= 0]."""
     return _ways(problem)[-1][-1]
 
 

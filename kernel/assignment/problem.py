@@ -53,8 +53,8 @@ class Problem:
     Attributes:
         agents: Identifiers in ascending order, one a column; the order makes ties deterministic.
         fitness: Fitness [roles x agents, 0..1]; NaN where unknown.
-        values: The same, to 1e-12, with unknown cells at `ASSUMED_FITNESS`.
-        capacities: Roles that each agent may hold [count, 1..5].
+        values: The same, to 1e-12, with unknown cells at `ASSUMED_FITNESS` [roles x agents, 0..1].
+        capacities: Roles that each agent may hold [count, 1..5; shape (agents,)].
         allowed: Pairs that may be [roles x agents].
         pins: The pins that `allowed` already expresses, for messages.
         apart: Pairs of roles that no agent may hold together.
@@ -80,6 +80,13 @@ def build_problem(
     forbidden: Sequence[tuple[Role, str]] = (),
 ) -> Problem:
     """Return a problem that does not depend on the order in which agents are listed.
+
+    Args:
+        agents: Identifiers, in any order.
+        fitness: Fitness [roles x agents, 0..1]; NaN where unknown.
+        capacities: Roles that each agent may hold [count, 1..5].
+        pins: Agents that must hold a role.
+        forbidden: Pairs that must not be.
 
     Raises:
         NoAgents: For an empty list.
@@ -115,8 +122,11 @@ def build_problem(
 def shared_capacities(stated: Sequence[int | None]) -> list[int]:
     """Return the roles that each agent may hold, where some state it and the others share what is left.
 
+    Args:
+        stated: Roles that each agent may hold [count, >= 1]; None where none is stated.
+
     Returns:
-        What is stated; else ⌈5/N⌉, or as many as are needed for every role to be held.
+        What is stated; else ⌈5/N⌉, or as many as are needed for every role to be held [count, >= 1].
 
     Source:
         Ours (papers.md 1.4); that the others make up for small stated capacities is ours.

@@ -67,7 +67,8 @@ def is_tie(margins_of_best: Sequence[float | None]) -> bool:
     """Return whether another assignment has the same total (to 1e-9), so that fitness alone does not decide.
 
     Args:
-        margins_of_best: What `margins` returns for the best assignment.
+        margins_of_best: What `margins` returns for the best assignment [>= 0; None for a role that no other could
+            hold].
 
     Source:
         Ours (papers.md 1.4): two assignments with equal totals differ in a role, whose margin is then 0.

@@ -95,7 +95,7 @@ class Rules:
         verbalized_weight: Weight of the verbalized confidence beside the profile, lambda [0..1].
         disagreement_threshold: Disagreement above which the threshold rises, theta_delta [0..1].
         disagreement_gain: Rise of the threshold per disagreement, gamma [dimensionless, >= 0].
-        learning_rate: Step of a profile toward an outcome, alpha (0..1].
+        learning_rate: Step of a profile toward an outcome, alpha [0 < alpha <= 1].
         minimum_observations: Observations that let a profile stand for an agent that cannot rate itself [count, >= 0].
         hand_over_rule: When another agent is better enough; `PAPER` also makes all agents vote together.
         short_list_size: Other agents that rate themselves at most [count, >= 1]; not read in the `PAPER` rule.

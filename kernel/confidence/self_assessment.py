@@ -38,6 +38,10 @@ def combined_confidence(verbalized: float | None, profile: float, *, weight: flo
 def disagreement(verbalized: float | None, profile: float) -> float | None:
     """Return the absolute difference of an agent's rating and its record, delta [0..1]; None when c^v is unknown.
 
+    Args:
+        verbalized: Rating of the agent, c^v [0..1]; None when it is unknown.
+        profile: What its record says, c^p [0..1].
+
     Example:
         >>> round(disagreement(0.45, 0.27), 12)
         0.18

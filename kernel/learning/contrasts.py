@@ -47,6 +47,12 @@ class Deliberated:
 def holding_shares(capacities: tuple[int, ...]) -> tuple[float, ...]:
     """Return the share of all possible assignments in which each agent has one given role [0..1]; they sum to 1.
 
+    Args:
+        capacities: Roles that each agent may hold [count, >= 1].
+
+    Raises:
+        ValueError: When the agents together cannot hold all roles.
+
     Example:
         >>> holding_shares((3, 2)), holding_shares((1, 4)), holding_shares((1,) * 5)
         ((0.6, 0.4), (0.2, 0.8), (0.2, 0.2, 0.2, 0.2, 0.2))
@@ -63,6 +69,12 @@ def holding_shares(capacities: tuple[int, ...]) -> tuple[float, ...]:
 @cache
 def possible_assignments(capacities: tuple[int, ...]) -> int:
     """Return the number of assignments that the capacities allow.
+
+    Args:
+        capacities: Roles that each agent may hold [count, >= 1].
+
+    Returns:
+        Their number [count, >= 0].
 
     Example:
         >>> possible_assignments((1,) * 5), possible_assignments((3, 3))
@@ -86,7 +98,8 @@ def counting_weights(deliberations: Sequence[Deliberated]) -> Floats:
     """Return how much each deliberation counts, as if all assignments of a question had been equally likely.
 
     Returns:
-        1 / (number of possible assignments · propensity), scaled to sum to the effective number of deliberations.
+        For each deliberation 1 / (number of possible assignments · propensity), scaled to sum to the effective number
+        of deliberations [count, > 0; shape (n,)].
     """
     raw = np.array([1 / (possible_assignments(each.capacities) * each.propensity) for each in deliberations])
     return raw * (effective_number(raw) / raw.sum()) if len(raw) else raw
@@ -94,6 +107,9 @@ def counting_weights(deliberations: Sequence[Deliberated]) -> Floats:
 
 def effective_number(weights: Floats) -> float:
     """Return the equally weighted observations that carry as much information as weighted ones [count].
+
+    Args:
+        weights: Weight of each observation [> 0, shape (n,)].
 
     Example:
         >>> effective_number(np.array([1.0, 1.0])), effective_number(np.array([3.0, 1.0]))

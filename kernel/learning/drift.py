@@ -61,7 +61,7 @@ def likeliest_change(outcomes: Sequence[int], least: int = 5) -> Split | None:
     """Return the place where two shares explain the outcomes best; None for too few outcomes.
 
     Args:
-        outcomes: 1 for right and 0 for wrong, oldest first.
+        outcomes: Outcome of each task, oldest first [right 1, wrong 0].
         least: Outcomes on either side [count, >= 1].
 
     Source:
@@ -92,13 +92,23 @@ def likeliest_change(outcomes: Sequence[int], least: int = 5) -> Split | None:
 
 
 def detected_change(outcomes: Sequence[int], limits: DriftLimits) -> Split | None:
-    """Return a change in the recent outcomes, oldest first; None when none shows."""
+    """Return a change in the recent outcomes, oldest first; None when none shows.
+
+    Args:
+        outcomes: Outcome of each task, oldest first [right 1, wrong 0].
+        limits: When a change counts, and how far back it is looked for.
+    """
     split = likeliest_change(outcomes[-limits.window :], limits.least)
     return split if split is not None and exceeds(split.statistic, limits.threshold) else None
 
 
 def shortened_memory(memory: float, split: Split) -> float:
-    """Return the observations that the estimate rests on once only those since the change count [count]."""
+    """Return the observations that the estimate rests on once only those since the change count [count].
+
+    Args:
+        memory: Observations that the estimate rested on [count, >= 0].
+        split: The change.
+    """
     return min(memory, float(split.since))
 
 

@@ -40,7 +40,7 @@ class Evidence:
     """This value compares fitted weights with the weights so far and with a control.
 
     Attributes:
-        fitted: Weights fitted to all deliberations.
+        fitted: Weights fitted to all deliberations [>= 0, sum 1 for each role].
         deliberations: Deliberations [count].
         effective: Equally weighted ones that carry as much information [count].
         right: Those whose answer was right [count].
@@ -78,7 +78,7 @@ def evidence(
 
     Args:
         deliberations: Judged deliberations in which chance had a part in the roles.
-        prior: The weights so far, towards which fitted ones are pulled.
+        prior: The weights so far, towards which fitted ones are pulled [>= 0, sum 1 for each role].
         rng: Chance, for folds, control and resampling.
         resamples: Draws of each interval [count].
     """
@@ -111,6 +111,11 @@ def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | Non
 
     Each item counts as `counts` says.
 
+    Args:
+        scores: Score of each item, of which only the order matters [shape (n,)].
+        right: Whether each item is right [1 or 0, shape (n,)].
+        counts: How much each item counts [>= 0, shape (n,)].
+
     Returns:
         The probability [0..1]; None without both kinds.
 
@@ -132,6 +137,14 @@ def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | Non
 
 def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | None:
     """Return the share of right answers among `matched` items, each counting as `counts` says; None without any.
+
+    Args:
+        right: How right the answer of each item is [0..1, shape (n,)].
+        matched: Whether each item is one of those asked for [1 or 0, shape (n,)].
+        counts: How much each item counts [>= 0, shape (n,)].
+
+    Returns:
+        The share [0..1]; None without a matched item.
 
     Source: the self-normalised estimate of a policy's value (Swaminathan and Joachims 2015; papers.md 1.6).
     """
@@ -171,7 +184,12 @@ class _WeightsEvaluation:
 
 
 def is_best_for(each: Deliberated, weights: RoleWeights) -> bool:
-    """Return whether the roles of a deliberation are the ones that `weights` would have given."""
+    """Return whether the roles of a deliberation are the ones that `weights` would have given.
+
+    Args:
+        each: The deliberation.
+        weights: Weights by role [>= 0, sum 1 for each role].
+    """
     matrix = fitness_matrix(each.agents, each.msvs, weights)
     problem = build_problem(each.agents, matrix.fitness, capacities=each.capacities)
     greedy = greedy_assignment(problem)  # quickly found, and a bound that most assignments by chance miss

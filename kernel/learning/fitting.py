@@ -27,12 +27,12 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
 
     Args:
         contrasted: Contrasts [deliberations x CHAIN_ROLES x TERMS].
-        scores: How right each answer was [0..1].
-        counts: How much each deliberation counts [>= 0].
-        prior: The weights so far; a component without weight stays so.
+        scores: How right each answer was [0..1, shape (n,)].
+        counts: How much each deliberation counts [>= 0, shape (n,)].
+        prior: The weights so far [>= 0, sum 1 for each role]; a component without weight stays so.
 
     Returns:
-        Weights, to four decimals; those of each role sum to 1.
+        Weights, to four decimals [>= 0, sum 1 for each role].
 
     Source:
         Ours (papers.md 1.6): logistic regression with a ridge, weights >= 0 with sum 1, drawn toward the defaults.
@@ -65,6 +65,11 @@ def informative_weights(contrasted: Floats, counts: Floats, prior: RoleWeights) 
     """Return whether the data are informative on each weight [CHAIN_ROLES x TERMS].
 
     Two components of a role at least differ.
+
+    Args:
+        contrasted: Contrasts [deliberations x CHAIN_ROLES x TERMS, -1..1].
+        counts: How much each deliberation counts [>= 0, shape (n,)].
+        prior: The weights so far [>= 0, sum 1 for each role].
     """
     weighs = np.array([[prior[role].get(term, 0.0) > 0 for term in FITNESS_TERMS] for role in CHAIN_ROLES])
     total = counts.sum()
@@ -75,7 +80,15 @@ def informative_weights(contrasted: Floats, counts: Floats, prior: RoleWeights) 
 
 
 def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:
-    """Return how much fitter than the average one each assignment was for the chain, under `weights`."""
+    """Return how much fitter than the average one each assignment was for the chain, under `weights`.
+
+    Args:
+        contrasted: Contrasts [deliberations x CHAIN_ROLES x TERMS, -1..1].
+        weights: Weights by role [>= 0, sum 1 for each role].
+
+    Returns:
+        Fitness of the chain above the average one, for each deliberation [-4..4, shape (n,)].
+    """
     matrix = np.array([[weights[role].get(term, 0.0) for term in FITNESS_TERMS] for role in CHAIN_ROLES])
     summed: Floats = (contrasted * matrix).sum(axis=(1, 2))
     return summed.round(12)
@@ -84,7 +97,18 @@ def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:
 def held_out_weights(
     contrasted: Floats, scores: Floats, counts: Floats, prior: RoleWeights, rng: np.random.Generator
 ) -> tuple[RoleWeights, ...]:
-    """Return for each deliberation the weights fitted without it, by folds."""
+    """Return for each deliberation the weights fitted without it, by folds.
+
+    Args:
+        contrasted: Contrasts [deliberations x CHAIN_ROLES x TERMS, -1..1].
+        scores: How right each answer was [0..1, shape (n,)].
+        counts: How much each deliberation counts [>= 0, shape (n,)].
+        prior: The weights so far [>= 0, sum 1 for each role].
+        rng: Chance, for the folds.
+
+    Returns:
+        For each deliberation the weights fitted without it [>= 0, sum 1 for each role].
+    """
     held: list[RoleWeights] = [prior] * len(scores)
     for part in stratified_folds(scores >= RIGHT, FOLDS, rng):
         rest = np.ones(len(scores), dtype=np.bool_)

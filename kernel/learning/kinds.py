@@ -24,7 +24,13 @@ _BETWEEN_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 
 
 def unit_vectors(vectors: npt.ArrayLike) -> Vectors:
-    """Return `vectors` (n, d) scaled to length 1; vectors of zeros stay as they are.
+    """Return `vectors` scaled to length 1; vectors of zeros stay as they are.
+
+    Args:
+        vectors: A row for each vector [shape (n, dimensions), finite].
+
+    Returns:
+        The scaled vectors [length 1 or 0, shape (n, dimensions)].
 
     Example:
         >>> unit_vectors([[3.0, 4.0], [0.0, 0.0]]).tolist()

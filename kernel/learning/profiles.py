@@ -55,6 +55,9 @@ class CompetenceInterval:
 def full_memory(learning_rate: float) -> float:
     """Return the observations that an exponential mean rests on in the long run [count].
 
+    Args:
+        learning_rate: Step toward an outcome, alpha [0 < alpha <= 1].
+
     Source:
         Ours (papers.md 3.4): the variance of such a mean is that of (2 - alpha) / alpha observations, not of 1 / alpha.
 
@@ -85,6 +88,9 @@ def memory(weight: float, squares: float) -> float:
 def beta_reading(profile: Profile) -> tuple[float, float]:
     """Return the parameters a and b of the Beta distribution that a profile stands for.
 
+    Returns:
+        The parameters a and b [both >= 1].
+
     Source:
         Ours (papers.md 3.4), of the outcomes alone: m = (p - .5 (1 - w)) / w is their mean, from which the start that
         still weighs 1 - w in the competence p is taken out. The uniform prior is ours: without an outcome everything is
@@ -104,6 +110,10 @@ def beta_reading(profile: Profile) -> tuple[float, float]:
 
 def outcome_mean(competence: float, weight: float) -> float:
     """Return the mean of the outcomes alone [0..1], without the start that the competence still holds.
+
+    Args:
+        competence: Competence, which the start has a part in [0..1].
+        weight: Weight of the outcomes in it [0..1]; with 0 the mean is that of the start.
 
     Example:
         >>> outcome_mean(0.55, 0.1), outcome_mean(0.8, 1.0), outcome_mean(0.5, 0.0)
@@ -184,7 +194,12 @@ class ProfileChange(StrEnum):
 
 @value
 class Lesson:
-    """A lesson is what one agent learns from a label: r is 1 for right and 0 for wrong."""
+    """A lesson is what one agent learns from a label: r is 1 for right and 0 for wrong.
+
+    Attributes:
+        agent: Who learns.
+        outcome: Outcome, r [right 1, wrong 0].
+    """
 
     agent: str
     outcome: int
@@ -196,8 +211,8 @@ class Change:
 
     Attributes:
         change: What it was.
-        outcome: The outcome, r; None for other changes.
-        learning_rate: Step toward it, alpha (0..1]; None for other changes.
+        outcome: The outcome, r [right 1, wrong 0]; None for other changes.
+        learning_rate: Step toward it, alpha [0 < alpha <= 1]; None for other changes.
         competence_after: Competence that a reset or an import set [0..1].
     """
 
@@ -212,6 +227,11 @@ def updated_competence(competence: float, outcome: float, learning_rate: float =
 
     The order of operations is that of the store's statement, so that both give the same bits.
 
+    Args:
+        competence: Competence before [0..1].
+        outcome: Outcome, r [right 1, wrong 0].
+        learning_rate: Step toward it, alpha [0 < alpha <= 1].
+
     Source:
         MetaCogAgent Eq. 4 (papers.md 3.4).
 
@@ -223,7 +243,12 @@ def updated_competence(competence: float, outcome: float, learning_rate: float =
 
 
 def replayed_competence(changes: Iterable[Change], start: float = INITIAL_COMPETENCE) -> float:
-    """Return the competence after a recorded order of changes [0..1]; an exponential mean depends on that order."""
+    """Return the competence after a recorded order of changes [0..1]; an exponential mean depends on that order.
+
+    Args:
+        changes: The changes, oldest first.
+        start: Competence before the first [0..1].
+    """
     competence = start
     for one in changes:
         if one.change is ProfileChange.OUTCOME:
@@ -265,10 +290,10 @@ def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct:
 
 
 def memory_rate(learning_rate: float, since_change: int | None) -> float:
-    """Return the step toward the next outcome while a detected change is recent (0..1].
+    """Return the step toward the next outcome while a detected change is recent [0 < step <= 1].
 
     Args:
-        learning_rate: Step in ordinary times, alpha (0..1].
+        learning_rate: Step in ordinary times, alpha [0 < alpha <= 1].
         since_change: Observations since the change [count, >= 1]; None when none is recent.
 
     Returns:

@@ -78,7 +78,7 @@ def self_assessment_trust(
 
     Args:
         confidences: Confidences that it stated before its tasks [0..1].
-        scores: Whether it was right, 1 or 0.
+        scores: Whether it was right [right 1, wrong 0].
         recalibration_version: Version of the recalibration in force.
 
     Returns:

@@ -47,11 +47,11 @@ class MSV:
     """A metacognitive state has five dimensionless components, each in [0, 1] or None where it is unknown.
 
     Attributes:
-        emotional_response: ER, intensity of affect in the text; 1 is the strongest.
-        correctness: CE, belief that the answer is (or would be) right; high is good.
-        experience: EM, similarity to what is already known; high is good.
-        conflict: CI, disagreement between signals; high asks for deliberation.
-        importance: PI, what hangs on the request; high asks for deliberation.
+        emotional_response: ER, intensity of affect in the text [0..1]; 1 is the strongest.
+        correctness: CE, belief that the answer is (or would be) right [0..1]; high is good.
+        experience: EM, similarity to what is already known [0..1]; high is good.
+        conflict: CI, disagreement between signals [0..1]; high asks for deliberation.
+        importance: PI, what hangs on the request [0..1]; high asks for deliberation.
         kind: Whether correctness and conflict are prospective or retrospective.
         unknown_reasons: Why a component, or a part of `NAMED_PARTS`, is unknown, by its name.
         parts: Finer measurements, by name, each in [0, 1], e.g. `consequence` of importance.
@@ -89,6 +89,10 @@ class MSV:
 
 def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ...]) -> float | None:
     """Return a component as the equal-weight mean of its known parts [0..1]; None when none is known.
+
+    Args:
+        parts: Levels by part [0..1]; None where one is unknown.
+        names: The parts of the component.
 
     Source: MSV, state vector (papers.md 1.1); equal weights and the mean over the known ones are ours.
 

@@ -49,6 +49,9 @@ Lexicon = Callable[[Sequence[str]], Mapping[str, Iterable[str]]]
 def vader(text: str) -> dict[str, float]:
     """Return the affect by VADER (MIT licence), of the first and the last thousand characters of a longer text.
 
+    Returns:
+        `intensity`, and VADER's shares by name [0..1].
+
     Source: ours (papers.md 1.1): under VADER ER = |compound|.
 
     Example:
@@ -69,6 +72,9 @@ def lexical(text: str, *, lexicon: Lexicon) -> dict[str, float]:
     """Return the affect by a lexicon of emotions, of the first and the last thousand characters of a longer text.
 
     Negation is not looked at: `not afraid` bears fear as `afraid` does.
+
+    Returns:
+        `intensity`, and the level of each emotion by name [0..1].
 
     Source: MSV, state vector (papers.md 1.1): under NRC ER = share of emotion-bearing words, scaled so that both ends
     are reachable. The scale is ours: the share over `FULL_SHARE`, at most 1. The same holds for each emotion alone.

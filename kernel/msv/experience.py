@@ -36,8 +36,8 @@ class ExperienceWeights:
     """These weights state what each source counts in EM [dimensionless, >= 0, sum 1].
 
     Attributes:
-        knowledge: Similarity to the nearest chunk of a document.
-        experience: Similarity to the nearest question that was answered, and verified, before.
+        knowledge: Weight of the similarity to the nearest chunk of a document [0..1].
+        experience: Weight of the similarity to the nearest question that was answered, and verified, before [0..1].
 
     Raises:
         InvalidExperienceWeights: On construction, for a negative weight or a sum other than 1.
@@ -87,7 +87,7 @@ class SimilarityCalibration:
             )
 
     def of(self, cosine: float) -> float:
-        """Return the similarity [0..1] that `cosine` [-1..1] stands for.
+        """Return the similarity that `cosine` [-1..1] stands for [0..1].
 
         Example:
             >>> calibration = SimilarityCalibration(floor=0.2, ceiling=0.8)

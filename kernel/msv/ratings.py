@@ -47,6 +47,9 @@ class CountsPlaces(ValueError):
 def counts_places(numbers: Sequence[float]) -> bool:
     """Return whether a list counts its places, from 0 or from 1: small models fill a list that way.
 
+    Args:
+        numbers: A rating [0..100].
+
     Example:
         >>> counts_places([1, 2, 3]), counts_places([0, 1, 2]), counts_places([3, 2, 1]), counts_places([1])
         (True, True, False, False)
@@ -73,6 +76,9 @@ def other_order(order: Sequence[str] = ORDER) -> tuple[str, ...]:
 
 def places_of(asked: Sequence[str], order: Sequence[str] = ORDER) -> tuple[int, ...]:
     """Return the places that the questions `asked` have in `order`, in which a prompt lists them.
+
+    Returns:
+        Place of each question in `order` [0..len(order) - 1].
 
     Example:
         >>> places_of(("scope", "urgency"), ("urgency", "scope"))
@@ -121,7 +127,7 @@ def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[
     """Return the state that a rating expresses, with experience unknown.
 
     Args:
-        rating: Numbers 0..100 by the names of `ORDER`; a missing one is an unknown part.
+        rating: Numbers by the names of `ORDER` [0..100]; a missing one is an unknown part.
         kind: Whether a text existed when it was rated.
         emotional: Affect measurements of the text, `intensity` among them [0..1]; None when not measured.
 
@@ -148,7 +154,13 @@ def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[
 
 
 def unrated_msv(reason: str, *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:
-    """Return a state in which no rating was possible, for `reason`; affect may still be known."""
+    """Return a state in which no rating was possible, for `reason`; affect may still be known.
+
+    Args:
+        reason: Why no rating was possible.
+        kind: Whether a text existed when it was to be rated.
+        emotional: Affect measurements of the text, `intensity` among them [0..1]; None when not measured.
+    """
     measured = rated_msv({}, kind=kind, emotional=emotional)
     reasons = {name: reason if name != "experience" else "not measured by a rating" for name in measured.unknown}
     return MSV(emotional_response=measured.emotional_response, kind=kind, unknown_reasons=reasons, parts=measured.parts)

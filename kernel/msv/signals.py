@@ -46,6 +46,9 @@ def yes_probability(alternatives: Iterable[tuple[str, float]]) -> float | None:
 def likelihood(logprobs: Sequence[float]) -> float | None:
     """Return the geometric mean of token probabilities [0..1]; None without tokens.
 
+    Args:
+        logprobs: Natural logarithm of the probability of each token [<= 0].
+
     Example:
         >>> from math import log
         >>> round(likelihood([log(0.5), log(0.125)]), 12)
@@ -130,7 +133,7 @@ class PartWeights:
                 raise InvalidPartWeights(f"the weight of {part} is {weight}; it must be 0 or more", part=part)
 
     def of(self, part: str) -> float:
-        """Return the weight of `part`."""
+        """Return the weight of `part` [>= 0]."""
         return self.by_part.get(part, 1.0)
 
 
@@ -141,6 +144,10 @@ def mean_of(parts: Mapping[str, float | None], weights: PartWeights = EQUAL) -> 
     """Return the weighted mean of the known parts [0..1], weights rescaled to sum to 1.
 
     It is None when none with a weight is known.
+
+    Args:
+        parts: Levels by part [0..1]; None where one is unknown.
+        weights: What each part counts.
 
     Source: MSV, state vector (papers.md 1.1): components inside a dimension have weights that sum to 1; equal ones are
     ours.

@@ -19,9 +19,9 @@ class Estimate:
     """An estimate is a statistic with its interval.
 
     Attributes:
-        value: The statistic of the items as they are; None where it has no value.
-        low: Lower end of its interval; None where too few resamples have a value.
-        high: Upper end.
+        value: The statistic of the items as they are [unit of the statistic]; None where it has no value.
+        low: Lower end of its interval [unit of the statistic]; None where too few resamples have a value.
+        high: Upper end [unit of the statistic].
         items: Items [count].
         resamples: Resamples that have a value [count].
     """

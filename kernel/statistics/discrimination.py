@@ -38,7 +38,7 @@ def auroc(levels: Numbers, positive: Sequence[bool] | Flags) -> Discrimination:
     """Measure how well `levels` separate the positive from the negative.
 
     Args:
-        levels: A level of each item; only their order matters.
+        levels: A level of each item [any finite number]; only their order matters.
         positive: Whether each item is positive.
 
     Returns:

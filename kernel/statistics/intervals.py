@@ -13,8 +13,8 @@ class Interval:
     """This is a confidence interval.
 
     Attributes:
-        low: Its lower end.
-        high: Its upper end.
+        low: Its lower end [unit of what it is of].
+        high: Its upper end [unit of what it is of].
     """
 
     low: float
@@ -28,7 +28,7 @@ def wilson(successes: float, n: int, z: float = Z95) -> Interval:
         successes: Successes [0..n]; a sum of scores where outcomes are graded, for which the interval is too wide
             rather than too narrow.
         n: Observations [count]; without any, the interval is all of [0, 1].
-        z: Quantile of the normal distribution; left out: two-sided 95 %.
+        z: Quantile of the normal distribution [> 0]; left out: two-sided 95 %.
 
     Returns:
         Interval of the share [0..1].

@@ -53,7 +53,11 @@ class PairedCounts:
         return self.both + self.first + self.second + self.neither
 
     def times(self, factor: float) -> "PairedCounts":
-        """Return the counts of so many times as many questions, of which the same shares are right."""
+        """Return the counts of so many times as many questions, of which the same shares are right.
+
+        Args:
+            factor: How many times as many [> 0].
+        """
         counts = {"both": self.both, "first": self.first, "second": self.second, "neither": self.neither}
         return PairedCounts(**{name: count * factor for name, count in counts.items()})
 
@@ -103,6 +107,9 @@ def mcnemar(first: float, second: float) -> float:
     Args:
         first: Questions on which only the first system is right [count].
         second: Those on which only the second is [count].
+
+    Returns:
+        The probability, p [0..1].
 
     Source:
         McNemar 1947 (papers.md 4.4), in its exact form: 2 P(X >= max(b, c)) for X from Binomial(b + c, 1/2), at most 1.

@@ -145,6 +145,10 @@ def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> 
 def calibrated(points: Points, confidence: float) -> float:
     """Return a confidence as a map serves it [0..1]; without points as it is.
 
+    Args:
+        points: Points of the map, by rising confidence.
+        confidence: Confidence before [0..1].
+
     Example:
         >>> calibrated([Point(confidence=0.2, calibrated=0.1), Point(confidence=1.0, calibrated=0.5)], 0.6)
         0.3
@@ -161,6 +165,10 @@ def calibrated(points: Points, confidence: float) -> float:
 
 def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
     """Return the never falling map nearest to the labels, by the ends of its steps.
+
+    Args:
+        confidences: Confidence of each answer [0..1].
+        scores: How right each answer was [0..1].
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
@@ -184,6 +192,10 @@ def platt_points(confidences: Numbers, scores: Numbers) -> list[Point]:
     It is 1 / (1 + e^-(a · log-odds + b)) with a >= 0. It is pulled towards the identity, a = 1 and b = 0, which decides
     while there are few labels.
 
+    Args:
+        confidences: Confidence of each answer [0..1].
+        scores: How right each answer was [0..1].
+
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
     """
@@ -198,6 +210,13 @@ def platt_points(confidences: Numbers, scores: Numbers) -> list[Point]:
 
 def platt_curve(confidences: Numbers, scores: Numbers) -> tuple[float, float]:
     """Return slope (>= 0) and intercept of the logistic curve over the log-odds that fits the labels best.
+
+    Args:
+        confidences: Confidence of each answer [0..1].
+        scores: How right each answer was [0..1].
+
+    Returns:
+        Slope [>= 0] and intercept [log-odds].
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.

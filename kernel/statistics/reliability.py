@@ -58,6 +58,11 @@ class Reliability:
 def reliability(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_BINS) -> Reliability:
     """Return the calibration error, Brier score and bins of the same answers.
 
+    Args:
+        confidences: Confidence of each answer [0..1].
+        scores: How right each answer was [0..1].
+        bins: Bins of equal width [count, >= 1].
+
     Raises:
         ValueError: When there is no bin, or the numbers do not fit together.
     """
@@ -92,6 +97,11 @@ def reliability_bins(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_
 def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_BINS) -> float | None:
     """Return the expected calibration error, ECE [0..1]; None without observations.
 
+    Args:
+        confidences: Confidence of each answer [0..1].
+        scores: How right each answer was [0..1].
+        bins: Bins of equal width [count, >= 1].
+
     Raises:
         ValueError: When there is no bin, or the numbers do not fit together.
 
@@ -117,6 +127,10 @@ def chance_calibration_error(confidences: Numbers, bins: int = DEFAULT_BINS) -> 
     right ones of a bin are distributed as a sum of unequal coins (Poisson binomial), of which the mean absolute
     deviation is taken. Graded scores vary less, and show less.
 
+    Args:
+        confidences: Confidence of each answer [0..1].
+        bins: Bins of equal width [count, >= 1].
+
     Raises:
         ValueError: When there is no bin, or a confidence lies outside [0, 1].
 
@@ -137,6 +151,10 @@ def chance_calibration_error(confidences: Numbers, bins: int = DEFAULT_BINS) -> 
 
 def brier_score(confidences: Numbers, scores: Numbers) -> float | None:
     """Return the mean squared difference of confidence and score [0..1]; None without observations.
+
+    Args:
+        confidences: Confidence of each answer [0..1].
+        scores: How right each answer was [0..1].
 
     Raises:
         ValueError: When the numbers do not fit together.

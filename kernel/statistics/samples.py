@@ -19,6 +19,10 @@ FOLDS = 5
 def unit_array(name: str, numbers: Numbers) -> Array:
     """Return `numbers` as an array [each in 0..1].
 
+    Args:
+        name: What they are, for messages.
+        numbers: The numbers [0..1].
+
     Raises:
         ValueError: For one that is outside, or not a number.
     """
@@ -33,6 +37,13 @@ def unit_array(name: str, numbers: Numbers) -> Array:
 def checked_arrays(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
     """Return confidences and the scores of the same answers, as checked arrays.
 
+    Args:
+        confidences: Confidence of each answer [0..1].
+        scores: How right each answer was [0..1].
+
+    Returns:
+        Confidences and scores [0..1, both of shape (n,)].
+
     Raises:
         ValueError: When they are not equally many, or one lies outside [0, 1].
     """
@@ -44,6 +55,9 @@ def checked_arrays(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]
 
 def right(scores: Numbers) -> Flags:
     """Return whether each answer counts as right.
+
+    Args:
+        scores: How right each answer was [0..1].
 
     Example:
         >>> right([0.0, 0.49, 0.5, 1.0]).tolist()
@@ -76,7 +90,7 @@ def stratified_folds(strata: Sequence[int] | Flags, count: int, rng: np.random.G
     noise, and a fit to noise then passes for a gain.
 
     Args:
-        strata: Stratum of each item, e.g. whether it is right.
+        strata: Stratum of each item, e.g. whether it is right [any integer].
         count: Folds [count, >= 2].
         rng: Chance; one made from a constant gives the same folds of the same number of items.
 

@@ -76,10 +76,10 @@ def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weig
     Args:
         levels: A row for each item, a column for each level [0..1, or NaN].
         events: Whether the event happened, for each item.
-        prior: The weights so far.
+        prior: The weights so far [>= 0, sum 1].
 
     Returns:
-        Weights, rounded to four decimals, which sum to 1.
+        Weights, rounded to four decimals [>= 0, sum 1].
     """
     even = [1 / levels.shape[1]] * levels.shape[1]
     keep = np.isfinite(weighted_means(levels, even))
@@ -102,6 +102,16 @@ def held_out_means(
     """Return the weighted mean of each item under weights fitted without it, by folds; NaN where it has none.
 
     They predict the event as well as fitted weights would for new items.
+
+    Args:
+        levels: A row for each item, a column for each level [0..1, or NaN].
+        events: Whether the event happened, for each item.
+        prior: The weights so far [>= 0, sum 1].
+        rng: Chance, for the folds.
+        folds: Folds [count, >= 2].
+
+    Returns:
+        Mean of each item [0..1, shape (items,)]; NaN where it has none.
     """
     means = np.full(len(levels), nan)
     for part in stratified_folds(events, folds, rng):
@@ -161,7 +171,14 @@ def _loss(fit: Array, known: Array, filled: Array, happened: Array, prior: Array
 
 
 def rounded_weights(weights: Array) -> Weights:
-    """Return `weights` to four decimals; the greatest takes what rounding leaves over."""
+    """Return `weights` to four decimals; the greatest takes what rounding leaves over.
+
+    Args:
+        weights: A weight for each level [>= 0, sum 1; shape (levels,)].
+
+    Returns:
+        Weights to four decimals [>= 0, sum exactly 1].
+    """
     rounded = np.round(weights, WEIGHT_DECIMALS)
     rounded[np.argmax(rounded)] += 1 - rounded.sum()
     return tuple(round(float(one), WEIGHT_DECIMALS) for one in rounded)

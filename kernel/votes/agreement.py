@@ -15,6 +15,9 @@ class AgreementLevel:
     Attributes:
         agreeing: Votes for it [count, >= 1].
         against: Valid votes for other answers [count, >= 0].
+
+    Raises:
+        ValueError: On construction, for `agreeing` below 1 or `against` below 0.
     """
 
     agreeing: int
@@ -30,6 +33,9 @@ class AgreementLevel:
 
         The lead counts first, which is what votes of equal worth say of their winner; of equal leads that with fewer
         votes against.
+
+        Returns:
+            Lead, which may be negative, and votes against, negated [count].
 
         Example:
             >>> levels = [AgreementLevel(agreeing=a, against=b) for a, b in ((2, 1), (4, 1), (3, 0), (5, 0))]
@@ -66,7 +72,7 @@ def first_stop(groups: Sequence[Sequence[int]], votes: int, *, agree: int, most:
     """Return after how many votes asking stops first [count].
 
     Args:
-        groups: Indexes of the votes of each answer, each in rising order; invalid votes are in none.
+        groups: Indexes of the votes of each answer [0..votes - 1], each in rising order; invalid votes are in none.
         votes: Votes that came [count, >= 1].
         agree: Votes for one answer that decide [count].
         most: Votes at most [count].
@@ -87,7 +93,7 @@ def vote_agreement(groups: Sequence[Sequence[int]], votes: int, *, agree: int, m
     """Return the agreement of a vote; None without a valid vote at the first stop.
 
     Args:
-        groups: Indexes of the votes of each answer, the winner first.
+        groups: Indexes of the votes of each answer [0..votes - 1], the winner first.
         votes: Votes that came [count].
         agree: Votes for one answer that decide [count].
         most: Votes at most [count].

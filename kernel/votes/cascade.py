@@ -17,7 +17,7 @@ class CascadeEnd:
     """This is how a cascade ends on answers that are known.
 
     Attributes:
-        winner: Place of the first answer of the largest group; None where no answer is valid.
+        winner: Place of the first answer of the largest group [0..asked - 1]; None where no answer is valid.
         asked: Cheap answers that are asked for [count].
         is_decided: Whether enough of them agree; where not, the strong model is asked if the rule escalates.
         is_open: Whether one more answer would be asked for, and there is none.
@@ -98,7 +98,7 @@ def most_worth(costs: Sequence[float | None], strong: float | None) -> int | Non
 
     Args:
         costs: Cost of each cheap answer in the order in which they are asked [>= 0, one unit for all]; None: unknown.
-        strong: Cost of the strong model's answer in the same unit; None: unknown.
+        strong: Cost of the strong model's answer [>= 0, the same unit]; None: unknown.
 
     Returns:
         The largest number of them that costs less than the strong model's answer [count, 0..]; None where a cost that

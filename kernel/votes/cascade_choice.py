@@ -394,10 +394,13 @@ def gain_over_random(right: Array, escalated: Array, vote_right: Array, strong_r
     """Return what escalating these questions gives above escalating as many at random.
 
     Args:
-        right: Whether the cascade is right on each question [0 or 1].
-        escalated: Whether it escalates there [0 or 1].
-        vote_right: Whether the vote of its cheap sources is right.
-        strong_right: Whether the strong source is right.
+        right: Whether the cascade is right on each question [0 or 1, shape (n,)].
+        escalated: Whether it escalates there [0 or 1, shape (n,)].
+        vote_right: Whether the vote of its cheap sources is right [0 or 1, shape (n,)].
+        strong_right: Whether the strong source is right [0 or 1, shape (n,)].
+
+    Returns:
+        Difference in share right [-1..1].
 
     Source:
         Ours (papers.md 5.6): mean(right) - [(1 - e) mean(vote right) + e mean(strong right)], with e the share

@@ -34,7 +34,7 @@ class ValidVote:
 
     Attributes:
         source: Name of the source: a model in one mode.
-        group: Number of the group of equal answers that it is in; the winner's is 0.
+        group: Number of the group of equal answers that it is in [>= 0]; the winner's is 0.
     """
 
     source: str
@@ -58,7 +58,7 @@ def valid_votes(groups: Sequence[Sequence[int]], sources: Sequence[str]) -> tupl
     """Return the valid votes, group by group.
 
     Args:
-        groups: Indexes of the votes of each group, the winner first.
+        groups: Indexes of the votes of each group, the winner first [0..len(sources) - 1].
         sources: Name of the source of each vote, the invalid ones too, by its index.
     """
     return tuple(

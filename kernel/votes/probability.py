@@ -51,6 +51,9 @@ class VoteEvidence:
         draft_agrees: Whether the draft is one of them.
         options: Answers that the question lists [count]; 0 where the answer is free.
         kind: Kind of the question; empty when it has none.
+
+    Raises:
+        ValueError: On construction, for more models or modes than agreeing votes, or more of these than valid ones.
     """
 
     agreeing: int
@@ -95,6 +98,9 @@ def vote_evidence(
 def terms(evidence: VoteEvidence) -> Floats:
     """Return the terms of the log-odds, by which the coefficients are multiplied: an array of shape (7,).
 
+    Returns:
+        The terms, in the order of `TERMS` [shape (7,); counts, shares and logarithms, as their names say].
+
     Example:
         >>> terms(VoteEvidence(agreeing=2, valid=4, models=2, options=1, draft_agrees=True)).tolist()
         [1.0, 2.0, 0.5, 1.0, 0.0, 1.0, 0.0]
@@ -119,8 +125,9 @@ class Prior:
     """The prior is what other models' recorded answers say before there is a label.
 
     Attributes:
-        coefficients: One for each of `TERMS`.
-        precision: Inverse covariance of the coefficients between models, 7 rows of 7: how firmly each is held.
+        coefficients: One for each of `TERMS` [log-odds per unit of the term].
+        precision: Inverse covariance of the coefficients between models, 7 rows of 7 [1 / coefficient²]: how firmly
+            each is held.
         share_right: Share of right answers among those it was fitted on [0..1].
     """
 
@@ -137,6 +144,9 @@ class LabelCount:
         evidence: The evidence.
         labels: Judged answers [count, >= 1].
         right: Right ones among them [count, 0..labels].
+
+    Raises:
+        ValueError: On construction, for no label, or right ones that are not between 0 and the labels.
     """
 
     evidence: VoteEvidence
@@ -153,10 +163,11 @@ class ProbabilityModel:
     """A probability model gives the probability that a winning answer is right.
 
     Attributes:
-        coefficients: One for each of `TERMS`.
+        coefficients: One for each of `TERMS` [log-odds per unit of the term].
         kinds: Labels and right ones among them, by kind [count].
         share_right: Share right over all labels, or the prior's without any [0..1].
-        curve: Slope and intercept of the logistic curve over the log-odds; None without one.
+        curve: Slope and intercept of the logistic curve over the log-odds [slope >= 0, intercept in log-odds]; None
+            without one.
         labels: Labels that it was fitted on [count].
     """
 
@@ -180,7 +191,11 @@ class ProbabilityModel:
         return (right + KIND_WEIGHT * self.share_right) / (labels + KIND_WEIGHT)
 
     def offset(self, kind: str) -> float:
-        """Return what the kind adds to the log-odds."""
+        """Return what the kind adds to the log-odds.
+
+        Returns:
+            Difference of the kind's log-odds from those of all [log-odds].
+        """
         return _log_odds(self.kind_share(kind)) - _log_odds(self.share_right)
 
     def probability(self, evidence: VoteEvidence) -> float:
@@ -237,14 +252,14 @@ def ridge_coefficients(
     """Return the coefficients of greatest posterior probability, by Newton's method with step halving.
 
     Args:
-        design: Terms of each observation, shape (n, 7).
-        labels: Share of right ones of each observation [0..1], shape (n,).
+        design: Terms of each observation [shape (n, 7)].
+        labels: Share of right ones of each observation [0..1, shape (n,)].
         prior: Coefficients and their precision.
-        offsets: What is added to the log-odds of each observation, shape (n,).
-        counts: How often each observation occurred, shape (n,); None: once.
+        offsets: What is added to the log-odds of each observation [log-odds, shape (n,)].
+        counts: How often each observation occurred [count, shape (n,)]; None: once.
 
     Returns:
-        An array of shape (7,).
+        A coefficient for each term [log-odds per unit of the term, shape (7,)].
     """
     start, precision = np.asarray(prior.coefficients), np.asarray(prior.precision)
     shift = np.zeros(len(design)) if offsets is None else offsets
@@ -278,7 +293,8 @@ def prior_of(models: Sequence[tuple[Floats, Floats]], *, strength: float = 1.0) 
     covariance: a coefficient on which the models agree is held firmly, and one whose term never varies hardly at all.
 
     Args:
-        models: For each model the terms of its votes, shape (n, 7), and whether the winning answer was right, (n,).
+        models: For each model the terms of its votes [shape (n, 7)], and whether the winning answer was right [1 or 0,
+            shape (n,)].
         strength: Factor on the precision [> 0].
 
     Raises:

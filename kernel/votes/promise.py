@@ -32,7 +32,10 @@ LEAST_ERROR, MOST_ERROR = 0.002, 0.5
 
 
 def check_error_at_most(error_at_most: float) -> None:
-    """Return if this error [0..1] can be promised.
+    """Return if this error can be promised.
+
+    Args:
+        error_at_most: The promised error [0..1].
 
     Raises:
         MalformedRequest: When it lies outside `LEAST_ERROR` to `MOST_ERROR`, or is no number.
@@ -52,6 +55,9 @@ class LevelCount:
         level: The level.
         labels: Labelled answers [count, >= 1].
         errors: Wrong ones among them [count, 0..labels].
+
+    Raises:
+        ValueError: On construction, for no label, or errors that are not between 0 and the labels.
     """
 
     level: AgreementLevel
@@ -68,7 +74,7 @@ class LabelLook:
     """A look is a number of labels at which levels are tested.
 
     Attributes:
-        number: Its number, from 1 on.
+        number: Its number [>= 1].
         labels: Labels that it needs [count].
         error_probability: Error probability of the tests at this look [0..1].
     """
@@ -86,6 +92,9 @@ class LabelLook:
 def look_numbered(number: int) -> LabelLook:
     """Return the look of this number.
 
+    Args:
+        number: Its number [>= 1].
+
     Example:
         >>> look_numbered(2)
         LabelLook(number=2, labels=100, error_probability=0.0125)
@@ -98,6 +107,9 @@ def look_numbered(number: int) -> LabelLook:
 def last_look(labels: int) -> LabelLook | None:
     """Return the last look that so many labels allow; None before the first.
 
+    Args:
+        labels: Labels that there are [count, >= 0].
+
     Example:
         >>> last_look(49), last_look(399).labels
         (None, 200)
@@ -108,6 +120,10 @@ def last_look(labels: int) -> LabelLook | None:
 @lru_cache(maxsize=1_024)
 def labels_without_error(error_at_most: float, error_probability: float) -> int:
     """Return the labels that prove a level if none of them is wrong [count].
+
+    Args:
+        error_at_most: The promised error [0 < error < 1].
+        error_probability: Error probability of the test [0 < p < 1].
 
     Source:
         Ours (papers.md 5.3): n >= log(error probability) / log(1 - error at most).
@@ -237,6 +253,7 @@ def proved_levels(
 
     Raises:
         MalformedRequest: For an error that cannot be promised.
+        ValueError: For counts of another number of labels than the last look has.
 
     Source:
         Ours (papers.md 5.3). Passing over levels that no result could prove is ours.
@@ -386,7 +403,13 @@ def promise_levels(
 
 
 def shared_levels(labels: Sequence[PromiseLabel], error_at_most: float, *, unlabelled: int = 0) -> PromiseLevels:
-    """Return which levels keep a promise on all kinds of question without a list of their own; as `promise_levels`."""
+    """Return which levels keep a promise on all kinds of question without a list of their own; as `promise_levels`.
+
+    Args:
+        labels: Labels of questions drawn at random.
+        error_at_most: The promised error [0..1].
+        unlabelled: Answers that were drawn and not labelled [count, >= 0].
+    """
     own = kinds_with_lists(labels)
     return _levels([one for one in labels if one.kind not in own], error_at_most, "", unlabelled)
 

@@ -35,6 +35,10 @@ def state_in_words(state: str | None, labels: int) -> str:
 def state_in_short(state: str | None, labels: int) -> str:
     """Return what a confidence is in one or two words, for a line; no state says no probability.
 
+    Args:
+        state: State of the confidence; None where it has none.
+        labels: Labels that it was fitted on [count, >= 0].
+
     Example:
         >>> state_in_short(None, 0), state_in_short("PRIOR", 0), state_in_short("FITTED", 40)
         ('uncalibrated', 'prior', 'fitted on 40 labels')
@@ -46,6 +50,10 @@ def state_in_short(state: str | None, labels: int) -> str:
 
 def marked_confidence(confidence: float | None, state: str | None) -> str:
     """Return a confidence in two digits, with `~` before one that is not a probability; `unknown` for None.
+
+    Args:
+        confidence: The confidence [0..1]; None: unknown.
+        state: State of the confidence; None where it has none.
 
     Example:
         >>> marked_confidence(1.0, "UNCALIBRATED"), marked_confidence(0.873, "PRIOR"), marked_confidence(None, None)

@@ -89,7 +89,7 @@ class VoteSource:
 
     @property
     def log_odds(self) -> float:
-        """Return the log-odds of being right; 0, which favours no answer, where nothing is recorded."""
+        """Return the log-odds of being right [log-odds]; 0, which favours no answer, where nothing is recorded."""
         if self.competence is None:
             return 0.0
         chance = min(max(self.competence, SURELY_WRONG), SURELY_RIGHT)
@@ -180,8 +180,8 @@ class VoteGroup:
 
     Attributes:
         canonical: Canonical form of its first answer; of programs, a name of the group.
-        votes: Indexes of its votes, in the order in which they came.
-        log_odds: Sum of the voters' log-odds of being right.
+        votes: Indexes of its votes, in the order in which they came [>= 0].
+        log_odds: Sum of the voters' log-odds of being right [log-odds].
     """
 
     canonical: str
@@ -191,6 +191,13 @@ class VoteGroup:
 
 def default_agree(msv: MSV | None, default: int = DEFAULT_RULE.agree) -> int:
     """Return the number of votes that must agree: one more than usual where much depends on the answer.
+
+    Args:
+        msv: State of the question; None where it is unknown.
+        default: The usual number [count, >= 1].
+
+    Returns:
+        Votes that must agree [count, >= 1].
 
     Example:
         >>> default_agree(MSV(importance=0.7)), default_agree(MSV(importance=0.69)), default_agree(None)

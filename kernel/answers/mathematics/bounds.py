@@ -24,6 +24,9 @@ def largest_power(plain: str) -> float:
 
     Looked at before anything is read: the ends of an interval are evaluated while it is.
 
+    Returns:
+        The product [>= 1]; infinite for a power in an exponent.
+
     Example:
         >>> largest_power(r"(x^{20}+1)^3+2"), largest_power("9^{9^9}")
         (60.0, inf)

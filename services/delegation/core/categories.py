@@ -37,8 +37,8 @@ class DiscoveredCategory:
     Attributes:
         name: Name made of its keywords.
         keywords: The words that distinguish it, the most distinctive first.
-        members: Indexes of its tasks, those nearest to its centroid first.
-        centroid: Its centroid, of length 1.
+        members: Indexes of its tasks, those nearest to its centroid first [0..tasks - 1].
+        centroid: Its centroid [length 1, shape (dimensions,)].
         cohesion: Mean cosine of its tasks with its centroid [-1..1].
     """
 
@@ -56,7 +56,7 @@ def discovered(
 
     Args:
         texts: The tasks.
-        vectors: Their vectors, of length 1 each.
+        vectors: A vector for each task [shape (tasks, dimensions), length 1].
         minimum: Tasks that make a category [count, >= 2].
         similarity: Mean cosine from which on two parts are one cluster [-1..1].
     """

@@ -43,6 +43,10 @@ class DelegationCounts:
 def precision(correct: int, labelled: int) -> Share:
     """Return the share of right answers among the labelled.
 
+    Args:
+        correct: Right ones among the labelled [count, 0..labelled].
+        labelled: Labelled answers [count, >= 0].
+
     Example:
         >>> precision(8, 10).precision, precision(0, 0).precision
         (0.8, None)

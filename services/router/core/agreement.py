@@ -32,9 +32,9 @@ class GroupedAnswers:
     """These groups hold the samples that give the same answer.
 
     Attributes:
-        members: Places of the samples in each group, the largest group first, then by first place.
+        members: Places of the samples in each group [0..samples - 1], the largest group first, then by first place.
         representatives: The first sample of each group, as it was written.
-        words: Places, in `members`, of the groups in words, of which some may mean the same.
+        words: Places, in `members`, of the groups in words, of which some may mean the same [0..groups - 1].
     """
 
     members: Sequence[Sequence[int]]

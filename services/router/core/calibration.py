@@ -80,6 +80,11 @@ def version_in_force(newest: str, *, improves: bool, pinned: str | None) -> str:
 def version_of_fit(strategy: str, confidence_source: str, number: int) -> str:
     """Return the version of the map that was fitted as the `number`-th for a strategy and a source.
 
+    Args:
+        strategy: Strategy whose confidence it maps.
+        confidence_source: Source of that confidence.
+        number: Number of the fit [>= 1].
+
     Example:
         >>> version_of_fit("system1", "assessment", 3)
         'system1-assessment-3'

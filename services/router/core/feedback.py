@@ -63,6 +63,10 @@ class FeedbackUse:
 def score_of(*, correct: bool | None, score: float | None) -> float:
     """Return how right an answer was [0..1], given in one of two ways.
 
+    Args:
+        correct: Whether the answer is right; None: not given.
+        score: How right it is [0..1]; None: not given.
+
     Raises:
         InvalidArgument: When both or neither are given, or the score is not in [0, 1].
 
@@ -80,7 +84,11 @@ def score_of(*, correct: bool | None, score: float | None) -> float:
 
 
 def is_right(score: float) -> bool:
-    """Return whether an answer of that score [0..1] counts as right, where only right or wrong can be learned."""
+    """Return whether an answer of that score counts as right, where only right or wrong can be learned.
+
+    Args:
+        score: How right the answer is [0..1].
+    """
     return score >= RIGHT_FROM
 
 

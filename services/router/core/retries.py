@@ -29,6 +29,10 @@ MOST_ATTEMPTS = 20
 def is_final(code: Code, attempts: int) -> bool:
     """Return whether a delivery that failed with `code` is given up after so many attempts [count, >= 1].
 
+    Args:
+        code: Code of the last failure.
+        attempts: Attempts so far [count, >= 1].
+
     Example:
         >>> is_final(Code.NOT_FOUND, 1), is_final(Code.UNAVAILABLE, 1000), is_final(Code.INTERNAL, MOST_ATTEMPTS)
         (True, False, True)
@@ -41,7 +45,7 @@ def pause_s(attempts: int, chance: float, *, first_s: float = FIRST_S, most_s: f
 
     Args:
         attempts: Attempts so far [count, >= 1].
-        chance: A random number of [0, 1).
+        chance: A random number [0 <= chance < 1].
         first_s: The first pause [s].
         most_s: The longest [s].
 
