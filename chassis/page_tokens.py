@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from chassis.json_text import loads_request
 from kernel.errors import MalformedRequest
 
 T = TypeVar("T")
@@ -45,8 +46,8 @@ def parts_of(token: str, count: int) -> tuple[str, ...]:
         chassis.page_tokens.InvalidPageToken: page_token 'alpha' was not given by this service
     """
     try:
-        parts = json.loads(urlsafe_b64decode(token.encode() + b"=" * (-len(token) % 4)))
-    except ValueError as error:  # of base64, of UTF-8 or of JSON
+        parts = loads_request(urlsafe_b64decode(token.encode() + b"=" * (-len(token) % 4)))
+    except ValueError as error:  # of base64 or of JSON
         raise invalid_token(token) from error
     if not isinstance(parts, list) or len(parts) != count or not all(map(_is_text, parts)):
         raise invalid_token(token)

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from chassis.json_text import InvalidJson, loads_request
 from encoder.errors import BadRequest, ModelNotFound
 from encoder.model import Encoded
 from encoder.settings import Settings
@@ -30,9 +31,9 @@ def parse_request(body: bytes, model: str, settings: Settings) -> EmbeddingsRequ
         ModelNotFound: The request names another model than `model`.
     """
     try:
-        fields = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"The body is not JSON: {error}") from error
+        fields = loads_request(body)
+    except InvalidJson as error:
+        raise BadRequest(f"The body is not accepted: {error}") from error
     if not isinstance(fields, dict):
         raise BadRequest("The body must be a JSON object with the fields model and input")
     _check_model(fields.get("model"), model)

@@ -1,6 +1,5 @@
 """Questions with known answers, read from a folder of JSON lines: one file a data set, one object a line."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
@@ -8,6 +7,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+from chassis.json_text import InvalidJson, loads
 from chassis.serving.wire import from_plain
 from evals.errors import ItemsUnreadable
 from kernel.answers import AnswerType, rules_of
@@ -141,9 +141,9 @@ def item_of(text: str, place: str, *, programs: bool = False) -> Item:
         ItemsUnreadable: When it holds none; names `place`.
     """
     try:
-        item = from_plain(_spelled(json.loads(text)), Item)
-    except json.JSONDecodeError as error:
-        raise ItemsUnreadable(f"{place}: no JSON: {error.msg} at column {error.colno}") from error
+        item = from_plain(_spelled(loads(text)), Item)
+    except InvalidJson as error:
+        raise ItemsUnreadable(f"{place}: {error}") from error
     except MalformedRequest as error:
         raise ItemsUnreadable(f"{place}: {error.message}") from error
     problem = _problem(item, programs=programs)

@@ -1,6 +1,5 @@
 """Raw records of an evaluation: JSON lines, one fact a line, appended as they arrive, and read again after a kill."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -8,6 +7,7 @@ from typing import Any, Self
 
 import orjson
 
+from chassis.json_text import loads
 from chassis.locking import try_lock
 from evals.errors import RecordsUnusable
 
@@ -29,7 +29,7 @@ def read_records(file: Path) -> Sequence[Record]:
 
 def _record(line: bytes, place: str) -> Record:
     try:
-        record = json.loads(line)
+        record = loads(line)
     except ValueError as error:
         raise RecordsUnusable(f"{place}: no record: {error}") from error
     if not isinstance(record, dict) or "kind" not in record:

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
-import orjson
+from chassis.json_text import InvalidJson, loads
 
 NO_FIELDS: Mapping[str, object] = {}
 
 
 def parse_object(body: bytes) -> Mapping[str, object]:
-    """Return the JSON object in `body`; empty if there is none."""
+    """Return the JSON object in `body`; empty if there is none, or one that is nested too deep."""
     try:
-        return object_of(orjson.loads(body))
-    except orjson.JSONDecodeError:
+        return object_of(loads(body))
+    except InvalidJson:
         return NO_FIELDS
 
 

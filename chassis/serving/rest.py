@@ -2,10 +2,10 @@
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -20,7 +20,7 @@ from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
 from chassis.serving.health import Health
 from chassis.serving.named_errors import named_error
-from chassis.serving.wire import json_schema, malformed
+from chassis.serving.wire import body_of_json, checked_text, from_plain, json_schema, malformed
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MalformedRequest, MetacogError
 
@@ -40,18 +40,18 @@ class Json(Response):
 
 
 class StrictRequest(Request):
-    """A strict request has a body of standard JSON: no NaN and no lone surrogates, which a reply could not carry."""
+    """A strict request has a body that every reader of JSON understands alike, and that can be stored.
+
+    See `chassis.json_text.loads_request`.
+    """
 
     async def json(self) -> Any:  # noqa: ANN401 - JSON is of any kind
         """Return the body as plain data.
 
         Raises:
-            MalformedRequest: When it is not JSON; names the place.
+            MalformedRequest: When it is none; names the place.
         """
-        try:
-            return orjson.loads(await self.body())
-        except orjson.JSONDecodeError as error:
-            raise MalformedRequest(f"the body is not JSON: {error}", field="body") from error
+        return body_of_json(await self.body())
 
 
 class StrictRoute(APIRoute):
@@ -199,6 +199,20 @@ def _whole_seconds(seconds: str) -> str:
         ['90', '3', '1']
     """
     return str(max(1, math.ceil(float(seconds))))
+
+
+def query(request: Request, kind: type[T]) -> T:
+    """Return the query string of a request as a value of `kind`.
+
+    Raises:
+        MalformedRequest: When it does not make a valid value, or has a parameter twice; names the parameter.
+    """
+    given = request.query_params.multi_items()
+    fields = dict(given)
+    if len(fields) < len(given):
+        twice = next(name for name, count in Counter(name for name, _ in given).items() if count > 1)
+        raise MalformedRequest(f"{twice}: give it once", **{twice: "give it once"})
+    return from_plain(checked_text(fields), kind)
 
 
 def query_parameters(kind: type) -> dict[str, Any]:

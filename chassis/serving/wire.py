@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import Field, TypeAdapter, ValidationError
 
+from chassis.json_text import InvalidJson, loads_request, nul_problem, place_of_nul
 from kernel.errors import MalformedRequest
 from kernel.renamed_fields import RENAMED_FIELDS
 
@@ -66,7 +67,31 @@ def from_proto(message: Message, kind: type[T]) -> T:
     Raises:
         MalformedRequest: When the message does not make a valid value.
     """
-    return from_plain(_without_none(plain(message)), kind)
+    return from_plain(checked_text(_without_none(plain(message))), kind)
+
+
+def body_of_json(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any kind
+    """Return the JSON body of a request as plain data.
+
+    Raises:
+        MalformedRequest: When it is not JSON, or JSON that is not accepted; names the problem.
+    """
+    try:
+        return loads_request(body)
+    except InvalidJson as error:
+        raise MalformedRequest(f"body: {error}", field="body") from error
+
+
+def checked_text(data: T) -> T:
+    """Return plain data of a request that did not come as JSON, if no text in it holds U+0000.
+
+    Raises:
+        MalformedRequest: When one does; names the place.
+    """
+    place = place_of_nul(data)
+    if place is not None:
+        raise MalformedRequest(nul_problem(place), field=place or "body")
+    return data
 
 
 def from_plain(data: object, kind: type[T]) -> T:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from chassis.json_text import InvalidJson, loads_request
 from cli.terminal.exits import UnusableInput
 from cli.terminal.input_files import read_text
 from kernel.values import value
@@ -74,9 +75,9 @@ def request(line: str) -> BatchRequest:
         '/v1/route'
     """
     try:
-        parsed = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error}") from error
+        parsed = loads_request(line)
+    except InvalidJson as error:
+        raise ValueError(str(error)) from error
     if not isinstance(parsed, dict):
         raise ValueError("it is not a JSON object")
     custom_id, url, body = parsed.get("custom_id"), parsed.get("url"), parsed.get("body")

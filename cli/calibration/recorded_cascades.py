@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
-import orjson
 from pydantic import Field
 
+from chassis.json_text import InvalidJson, loads
 from chassis.serving.wire import from_plain
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
@@ -259,12 +259,12 @@ def _compared(
 
 def _question_of_line(line: bytes, place: str) -> RecordedQuestion:
     try:
-        document = orjson.loads(line)
+        document = loads(line)
         if not isinstance(document, dict):
             raise MalformedRequest("it is not an object")
         content = {name: document[name] for name in ("answers", "answer_type") if name in document}
         written = from_plain(content, WrittenQuestion)
-    except (orjson.JSONDecodeError, MetacogError) as error:
+    except (InvalidJson, MetacogError) as error:
         raise UnusableInput(f"{place}: {error}", place=place) from error
     given = {
         name: _Given(answer=one.answer, is_right=None if one.correct is None else one.correct >= RIGHT, cost=one.cost)

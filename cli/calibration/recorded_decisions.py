@@ -6,9 +6,9 @@ from math import nan
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 from pydantic import Field
 
+from chassis.json_text import InvalidJson, loads
 from chassis.serving.wire import from_plain
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
@@ -97,11 +97,11 @@ def levels_of(msv: MSV) -> tuple[float, ...]:
 
 def _case_of_line(line: bytes, place: str) -> Case:
     try:
-        document = orjson.loads(line)
+        document = loads(line)
         if not isinstance(document, dict):
             raise MalformedRequest("it is not an object")
         recorded = from_plain({name: document[name] for name in ("msv", "correct") if name in document}, Recorded)
-    except (orjson.JSONDecodeError, MetacogError) as error:
+    except (InvalidJson, MetacogError) as error:
         raise UnusableInput(f"{place}: {error}", place=place) from error
     return Case(
         levels=levels_of(recorded.msv),

@@ -6,10 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 from pydantic import Field
 
 from chassis.errors import ConfigurationInvalid
+from chassis.json_text import InvalidJson, loads
 from chassis.serving.wire import from_plain
 from cli.terminal.client import Service
 from kernel.assignment import shared_capacities
@@ -93,8 +93,8 @@ def recorded_deliberations(router: Service, *, limit: int) -> DeliberationSample
 
 def _document(line: bytes, place: str) -> tuple[str, Run]:
     try:
-        document = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        document = loads(line)
+    except InvalidJson as error:
         raise ConfigurationInvalid(f"{place}: {error}", place=place) from error
     if not isinstance(document, dict):
         raise ConfigurationInvalid(f"{place}: it is not an object", place=place)

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from chassis.json_text import InvalidJson, loads_request
 from cli.exam.exit_errors import as_unusable_input
 from cli.terminal.exits import UnusableInput
 from cli.terminal.input_files import read_text
@@ -100,9 +101,9 @@ def task(line: str, *, name: str = "tasks", number: int = 1) -> Item:
     """
     place = f"line {number}"
     try:
-        content = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UnusableInput(f"{place}: not JSON: {error.msg} at column {error.colno}") from error
+        content = loads_request(line)
+    except InvalidJson as error:
+        raise UnusableInput(f"{place}: {error}") from error
     if not isinstance(content, dict):
         raise UnusableInput(f"{place}: not a JSON object")
     with as_unusable_input():

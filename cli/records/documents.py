@@ -5,8 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from chassis.json_text import InvalidJson, loads_request
 from chassis.serving.wire import from_plain
 from kernel.errors import MalformedRequest
 from kernel.values import value
@@ -112,10 +111,10 @@ def _decoded(raw: bytes) -> str:
 
 def _line(number: int, line: str) -> Document:
     try:
-        given: Any = orjson.loads(line)
+        given: Any = loads_request(line)
         document = from_plain(given, Document)
-    except orjson.JSONDecodeError as error:
-        raise Unreadable(f"line {number} is not JSON: {error}") from error
+    except InvalidJson as error:
+        raise Unreadable(f"line {number}: {error}") from error
     except MalformedRequest as error:
         raise Unreadable(f"line {number}: {error.message}") from error
     if not document.text.strip():

@@ -1,10 +1,10 @@
 """Reads the input of a command (questions, states, files); its errors name the file and the line."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from chassis.json_text import InvalidJson, loads_request
 from cli.terminal.exits import UnusableInput
 from kernel.activation import TERMS
 from kernel.msv import ABBREVIATIONS
@@ -58,9 +58,10 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is of any kind
         UnusableInput: The file is not JSON; the message names the line.
     """
     try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise UnusableInput(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+        return loads_request(read_text(path))
+    except InvalidJson as error:
+        place = path if error.line is None else f"{path}, line {error.line}"
+        raise UnusableInput(f"{place}: {error}") from error
 
 
 def state(given: str) -> dict[str, float]:

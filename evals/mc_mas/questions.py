@@ -1,11 +1,11 @@
 """Recorded samples, read as questions: of this evaluation's own records, or of recordings made elsewhere. Pure."""
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chassis.json_text import loads
 from evals.errors import RecordsUnusable
 from evals.harness.rows import RecordedItem, Row
 from evals.mc_mas.arms import recording
@@ -121,7 +121,7 @@ def lines_of(file: Path) -> Sequence[tuple[str, Record]]:
 
 def _object(line: str, place: str) -> Record:
     try:
-        recorded: Record = json.loads(line)
+        recorded: Record = loads(line)
     except ValueError as error:
         raise RecordsUnusable(f"{place}: no recording: {error!r}") from error
     if not isinstance(recorded, dict):
@@ -137,7 +137,7 @@ def made_with(file: Path) -> Mapping[str, Any]:
     """
     about_file = about(file)
     try:
-        recorded: Mapping[str, Any] = json.loads(about_file.read_text(encoding="utf-8")) if about_file.exists() else {}
+        recorded: Mapping[str, Any] = loads(about_file.read_text(encoding="utf-8")) if about_file.exists() else {}
     except (OSError, ValueError) as error:
         raise RecordsUnusable(f"{about_file} cannot be read: {error}") from error
     return recorded

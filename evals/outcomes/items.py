@@ -1,10 +1,10 @@
 """Recorded outcomes of a weak and a strong model, read from JSON lines."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chassis.json_text import loads
 from evals.errors import ItemsUnreadable
 from evals.harness.item_records import introduction
 from evals.items import Item, interleaved, unique
@@ -65,7 +65,7 @@ def _of_file(file: Path, most: int) -> Sequence[tuple[Item, Outcome]]:
 
 def _pair(line: str, dataset: str, place: str) -> tuple[Item, Outcome]:
     try:
-        row: Mapping[str, Any] = json.loads(line)
+        row: Mapping[str, Any] = loads(line)
         choices = tuple(row["choices"]) if row.get("choices") else None
         item = Item(
             id=row["id"],

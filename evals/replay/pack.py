@@ -7,7 +7,6 @@ Its files are JSON Lines, compressed by gzip, one question a line. Answers are c
 import ast
 import gzip
 import hashlib
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chassis.json_text import loads
 from kernel.answers import AnswerType, cluster
 from kernel.errors import Code, MetacogError
 from kernel.values import value
@@ -212,7 +212,7 @@ def _lines(path: Path) -> Sequence[Mapping[str, Any]]:
 
 def _checked(raw: bytes, where: str) -> Mapping[str, Any]:
     try:
-        line = json.loads(raw)
+        line = loads(raw)
     except ValueError as error:
         raise PackInvalid(f"{where}: not JSON: {error}") from error
     problem = _problem(line)

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-import orjson
-
+from chassis.json_text import InvalidJson, loads
 from inference.errors import UnparsableOutput
 from inference.json_fields import object_of, objects_of
 from inference.values import Completion, Structured
@@ -96,30 +95,37 @@ def read_document(text: str, schema: Mapping[str, object]) -> Document:
 
 def candidates(text: str) -> Iterator[object]:
     """Return the documents that `text` may hold: all of it, or the outermost objects and arrays in it."""
-    try:
-        yield orjson.loads(text)
+    document = _document(text)
+    if document is not None:
+        yield document.content
         return
-    except orjson.JSONDecodeError:
-        pass
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    decoder = json.JSONDecoder()
     start = _opening(text, 0)
     while start >= 0:
         try:
-            document, end = decoder.raw_decode(text, start)
+            _, end = decoder.raw_decode(text, start)
+        except RecursionError:  # nested far deeper than what is accepted
+            return
         except ValueError:
             end = start + 1
         else:
-            yield document
+            document = _document(text[start:end])
+            if document is not None:
+                yield document.content
         start = _opening(text, end)
+
+
+def _document(text: str) -> Document | None:
+    """Return the JSON document that `text` is; None if it is none that is accepted."""
+    try:
+        return Document(content=loads(text), clamped=())
+    except InvalidJson:
+        return None
 
 
 def _opening(text: str, start: int) -> int:
     """Return place of the next brace or bracket, -1 if there is none."""
     return next((place for place in range(start, len(text)) if text[place] in "{["), -1)
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _conformed(content: object, schema: Mapping[str, object], path: str, clamped: list[str]) -> object:

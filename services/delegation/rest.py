@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.serving.rest import Json, caller, query_parameters, until_disconnect, wants_events
+from chassis.serving.rest import Json, caller, query, query_parameters, until_disconnect, wants_events
 from chassis.serving.sse import event_stream
-from chassis.serving.wire import from_plain
 from services.delegation.service.categories import (
     AdoptCategoryRequest,
     AdoptCategoryResponse,
@@ -87,7 +86,7 @@ def add_profile_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     @app.get("/v1/profiles", response_model=ListProfilesResponse, openapi_extra=query_parameters(ListProfilesRequest))
     async def listed(request: Request) -> Response:
         """Return capability profiles by agent and dimension."""
-        return Json(await profiles.page(from_plain(dict(request.query_params), ListProfilesRequest)))
+        return Json(await profiles.page(query(request, ListProfilesRequest)))
 
     @app.post("/v1/profiles:reset", response_model=ResetProfilesResponse)
     async def reset(body: ResetProfilesRequest, request: Request) -> Response:
@@ -106,7 +105,7 @@ def add_profile_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     )
     async def export(request: Request) -> Response:
         """Return profiles, with their history if requested."""
-        return Json(await profiles.export(from_plain(dict(request.query_params), ExportProfilesRequest)))
+        return Json(await profiles.export(query(request, ExportProfilesRequest)))
 
     @app.post("/v1/profiles:import", response_model=ImportProfilesResponse)
     async def import_all(body: ImportProfilesRequest, request: Request) -> Response:
@@ -121,14 +120,14 @@ def add_monitoring_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     @app.get("/v1/agents", response_model=ListAgentsResponse, openapi_extra=query_parameters(ListAgentsRequest))
     async def agents(request: Request) -> Response:
         """Return the configured agents, each with the trust in its self-assessments."""
-        query = from_plain(dict(request.query_params), ListAgentsRequest)
-        return Json(await until_disconnect(request, monitoring.list_agents(query)))
+        wanted = query(request, ListAgentsRequest)
+        return Json(await until_disconnect(request, monitoring.list_agents(wanted)))
 
     @app.get("/v1/flows", response_model=GetFlowsResponse, openapi_extra=query_parameters(GetFlowsRequest))
     async def flows(request: Request) -> Response:
         """Return how often each agent delegates to each other, and the share of right answers."""
-        query = from_plain(dict(request.query_params), GetFlowsRequest)
-        return Json(await until_disconnect(request, monitoring.get_flows(query)))
+        wanted = query(request, GetFlowsRequest)
+        return Json(await until_disconnect(request, monitoring.get_flows(wanted)))
 
     @app.get(
         "/v1/reliability",
@@ -137,16 +136,16 @@ def add_monitoring_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     )
     async def reliability(request: Request) -> Response:
         """Return the reliability of confidences by agent, dimension and source."""
-        query = from_plain(dict(request.query_params), GetReliabilityRequest)
-        return Json(await until_disconnect(request, monitoring.get_reliability(query)))
+        wanted = query(request, GetReliabilityRequest)
+        return Json(await until_disconnect(request, monitoring.get_reliability(wanted)))
 
     @app.get(
         "/v1/drift", response_model=ListDriftEventsResponse, openapi_extra=query_parameters(ListDriftEventsRequest)
     )
     async def drift(request: Request) -> Response:
         """Return detected changes of competence, newest first."""
-        query = from_plain(dict(request.query_params), ListDriftEventsRequest)
-        return Json(await until_disconnect(request, monitoring.list_drift_events(query)))
+        wanted = query(request, ListDriftEventsRequest)
+        return Json(await until_disconnect(request, monitoring.list_drift_events(wanted)))
 
 
 def add_category_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
@@ -163,16 +162,16 @@ def add_category_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     )
     async def listed(request: Request) -> Response:
         """Return discovered categories, newest first."""
-        query = from_plain(dict(request.query_params), ListCategoriesRequest)
-        return Json(await categories.page(query, key=caller(request)))
+        wanted = query(request, ListCategoriesRequest)
+        return Json(await categories.page(wanted, key=caller(request)))
 
     @app.get(
         "/v1/dimensions", response_model=ListDimensionsResponse, openapi_extra=query_parameters(ListDimensionsRequest)
     )
     async def dimensions(request: Request) -> Response:
         """Return the dimensions in force, with the vectors of their examples."""
-        query = from_plain(dict(request.query_params), ListDimensionsRequest)
-        return Json(await until_disconnect(request, categories.in_force(query)))
+        wanted = query(request, ListDimensionsRequest)
+        return Json(await until_disconnect(request, categories.in_force(wanted)))
 
     @app.post("/v1/categories:adopt", response_model=AdoptCategoryResponse)
     async def adopt(body: AdoptCategoryRequest, request: Request) -> Response:

@@ -6,15 +6,15 @@ from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import Any
 
-import orjson
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
 from chassis.serving.named_errors import named_error
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
 from chassis.serving.sse import HEARTBEAT_S, in_batches
+from chassis.serving.wire import body_of_json
 from inference import BackendModelClients
-from kernel.errors import MalformedRequest, MetacogError
+from kernel.errors import MetacogError
 from services.router.service.answering.answer import AnswerContext, answer
 from services.router.service.answering.values import PassedThrough, RunFinished, RunStarted
 from services.router.service.assessment.values import Routed
@@ -111,7 +111,7 @@ def add_paths(
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
         """Create a chat completion as OpenAI does; its `metacog` field explains the answer."""
-        body = _json(await request.body())
+        body = body_of_json(await request.body())
         answering = await offered.answering(chat_completions.model_name(body))
         chat = chat_completions.parsed_request(body, aliases, models=answering, key_name=caller(request).name)
         system_one = Passthrough(models, chat)
@@ -122,13 +122,6 @@ def add_paths(
         return await until_disconnect(request, _whole_completion(events, chat))
 
     app.serve_directly("POST", "/v1/chat/completions", create_chat_completion)
-
-
-def _json(body: bytes) -> object:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise MalformedRequest(f"the body is not JSON: {error}", field="body") from error
 
 
 async def _whole_completion(events: Events, chat: ChatRequest) -> Response:

@@ -6,9 +6,9 @@ from typing import TypeVar
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.serving.rest import Json, caller, query_parameters, until_disconnect, wants_events
+from chassis.serving.rest import Json, caller, query, query_parameters, until_disconnect, wants_events
 from chassis.serving.sse import event_stream
-from chassis.serving.wire import event_name, from_plain
+from chassis.serving.wire import event_name
 from services.router.service.answering.answer import RequestOrigin
 from services.router.service.answering.values import AnswerRequest, Event, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
@@ -90,7 +90,7 @@ def add_run_paths(
     @app.get("/v1/runs", response_model=ListRunsResponse, openapi_extra=query_parameters(ListRunsRequest))
     async def runs(request: Request) -> Response:
         """List recorded runs, newest first."""
-        wanted = from_plain(dict(request.query_params), ListRunsRequest)
+        wanted = query(request, ListRunsRequest)
         return Json(await list_runs(wanted, key_name=caller(request).name))
 
     @app.post("/v1/feedback", response_model=SubmitFeedbackResponse)
@@ -115,7 +115,7 @@ def add_knowledge_paths(app: FastAPI, knowledge: KnowledgeUseCases) -> None:
     )
     async def page(request: Request) -> Response:
         """List documents, newest first, with totals of what is stored."""
-        wanted = from_plain(dict(request.query_params), ListKnowledgeRequest)
+        wanted = query(request, ListKnowledgeRequest)
         return Json(await knowledge.page(wanted, key_name=caller(request).name))
 
     @app.delete("/v1/knowledge/{document_id:path}", response_model=DeleteKnowledgeResponse)
@@ -140,7 +140,7 @@ def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
     )
     async def calibration(request: Request) -> Response:
         """Return how far the confidence can be trusted, by strategy and source, and the map in force."""
-        wanted = from_plain(dict(request.query_params), GetCalibrationRequest)
+        wanted = query(request, GetCalibrationRequest)
         return Json(await until_disconnect(request, use_cases.get(wanted)))
 
     @app.post("/v1/calibration:rollback", response_model=RollbackCalibrationResponse)
@@ -155,25 +155,25 @@ def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
     )
     async def activations(request: Request) -> Response:
         """Return the observed activations, and the share of runs that went to System 2."""
-        wanted = from_plain(dict(request.query_params), GetActivationsRequest)
+        wanted = query(request, GetActivationsRequest)
         return Json(await until_disconnect(request, use_cases.activations(wanted)))
 
     @app.get("/v1/cascades", response_model=GetCascadesResponse, openapi_extra=query_parameters(GetCascadesRequest))
     async def cascades(request: Request) -> Response:
         """Return how often votes were escalated to a stronger model, what that cost, and who was right."""
-        wanted = from_plain(dict(request.query_params), GetCascadesRequest)
+        wanted = query(request, GetCascadesRequest)
         return Json(await until_disconnect(request, use_cases.cascades(wanted)))
 
     @app.get("/v1/shadow", response_model=GetShadowResponse, openapi_extra=query_parameters(GetShadowRequest))
     async def shadow(request: Request) -> Response:
         """Return how shadow policies compare with what was served: agreement, cost, time, who was right."""
-        wanted = from_plain(dict(request.query_params), GetShadowRequest)
+        wanted = query(request, GetShadowRequest)
         return Json(await until_disconnect(request, use_cases.shadow(wanted)))
 
     @app.get("/v1/promises", response_model=GetPromisesResponse, openapi_extra=query_parameters(GetPromisesRequest))
     async def promises(request: Request) -> Response:
         """Return which levels of agreement keep a promise, and what more labels would prove."""
-        wanted = from_plain(dict(request.query_params), GetPromisesRequest)
+        wanted = query(request, GetPromisesRequest)
         return Json(await until_disconnect(request, use_cases.promises(wanted, owner=caller(request).name)))
 
 

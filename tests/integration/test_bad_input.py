@@ -283,8 +283,8 @@ async def test_an_answer_with_a_wrong_parameter_is_rejected(
         ("/v1/runs?system=SYSTEM_THREE", 400),
         ("/v1/runs?since=yesterday", 400),
         ("/v1/runs?colour=red", 400),
-        ("/v1/runs?strategy=%00", 200),
-        (f"/v1/runs?page_token={'%00' * 36}", 200),
+        ("/v1/runs?strategy=%00", 400),
+        (f"/v1/runs?page_token={'%00' * 36}", 400),
     ],
 )
 async def test_a_question_for_runs_that_cannot_be_is_rejected(router: RunningRouter, query: str, status: int) -> None:
@@ -292,13 +292,3 @@ async def test_a_question_for_runs_that_cannot_be_is_rejected(router: RunningRou
         reply = await client.get(query)
 
     assert reply.status_code == status
-
-
-async def test_a_character_that_the_database_cannot_keep_loses_no_run(router: RunningRouter) -> None:
-    api = RestApi(router.rest, ROUTER)
-    run = (await api.ask("Answer", question="a\x00b", strategy="system1"))["run"]
-
-    await router.journal.close()
-
-    kept = (await api.ask("GetRun", run_id=run["run_id"]))["run"]
-    assert kept["messages"][0]["content"] == "ab"
