@@ -113,7 +113,8 @@ def _parsed(text: bytes | str) -> Any:  # noqa: ANN401 - JSON is of any kind
     except orjson.JSONDecodeError as error:
         if error.msg.startswith("depth limit exceeded"):
             raise _too_deep() from error
-        raise InvalidJson(f"it is not JSON: {error}", error.lineno) from error
+        line = "" if error.lineno == 1 else f"line {error.lineno}, "
+        raise InvalidJson(f"it is not JSON: {error.msg} at {line}column {error.colno}", error.lineno) from error
 
 
 def _too_deep() -> InvalidJson:

@@ -44,7 +44,7 @@ def test_each_line_of_a_jsonl_file_is_a_document(tmp_path: Path) -> None:
         ("a.txt", b"ab\x00cd", "is binary, not text"),
         ("a.txt", b"ab\xff", "is not UTF-8 (byte 2)"),
         ("a.pdf", b"%PDF", "is none of .txt, .md, .jsonl"),
-        ("a.jsonl", b'{"text": "x"}\n{"text": ', "line 2 is not JSON"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": ', "line 2: it is not JSON"),
         ("a.jsonl", b'{"text": "x", "colour": "red"}', "line 1: colour"),
         ("a.jsonl", b'["x"]', "line 1: "),
         ("a.jsonl", b'{"text": " "}', "line 1: the text is empty"),

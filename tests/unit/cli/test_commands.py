@@ -157,7 +157,7 @@ def test_the_error_for_an_invalid_file_names_its_line(metacog: Metacog, tmp_path
 
     done = metacog("assign", file)
 
-    assert (done.status, f"{file}, line 2: not JSON" in done.err) == (USAGE, True)
+    assert (done.status, f"{file}, line 2: it is not JSON" in done.err) == (USAGE, True)
 
 
 def test_profiles_are_written_whole_and_read_again(metacog: Metacog, service: ScriptedService, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_separator_inside_a_question_does_not_end_its_line(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", "line 2: no JSON"),
+        ("{", "line 2: it is not JSON"),
         ("[1]", "line 2:"),
         (json.dumps({**CAPITAL, "answer_type": "poem"}), "line 2: answer_type"),
         (json.dumps({**CAPITAL, "sources": []}), "line 2: sources"),

@@ -56,7 +56,7 @@ def test_a_file_of_the_evaluation_is_a_file_of_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "complaint"),
     [
-        ("{nonsense\n", "line 2: not JSON: "),
+        ("{nonsense\n", "line 2: it is not JSON: "),
         ([1], "line 2: not a JSON object"),
         ({"question": "Why?", "answer": "so", "answer_type": "text"}, "line 2: it has no kind"),
         ({**LINE, "kind": ""}, "line 2: it has no kind"),
