@@ -12,6 +12,9 @@ from kernel.values import value
 
 # Characters of a token, about, where no tokenizer is at hand.
 CHARACTERS_PER_TOKEN = 4
+# What an agent's rating of itself takes at most, when it is read at the second attempt: calls, and tokens of each: the
+# prompt beside the task, and the reply [count].
+RATING_CALLS, RATING_PROMPT_TOKENS, RATING_TOKENS = 2, 128, 48
 # Newest runs of a strategy that an estimate is made of [count].
 MOST_RUNS = 50
 
@@ -105,17 +108,24 @@ def estimated(
 
 
 def _single(own: Sequence[ExamQuestion], suite: Offered, max_tokens: int) -> EstimatedArm:
-    """Return what one call for each question takes at most; delegation may classify a task by a call of its own."""
+    """Return what one call for each question takes at most.
+
+    An agent rates itself before it answers, and delegation may classify a task by a call of its own.
+    """
     arm = own[0].arm
     price = suite.price_of(arm)
     is_agent = arm.kind is ArmKind.AGENT
     classified = sum(is_agent and not suite.dimensions.issuperset(question.item.takes) for question in own)
     read = sum(len(prompt_text(question)) for question in own) / CHARACTERS_PER_TOKEN
     generated = len(own) * max_tokens if max_tokens else None
+    ratings = RATING_CALLS * len(own) if is_agent else 0
+    read += ratings * (RATING_PROMPT_TOKENS + read / len(own))
+    if generated is not None:
+        generated += ratings * RATING_TOKENS
     return EstimatedArm(
         arm=arm.label,
         questions=len(own),
-        calls=len(own) + classified,
+        calls=len(own) + ratings + classified,
         prompt_tokens=round(read),
         completion_tokens=generated,
         cost=None if price is None or generated is None else price.units(round(read), generated) / UNITS,

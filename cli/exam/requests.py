@@ -140,14 +140,13 @@ def _chat_body(question: ExamQuestion, limits: AskLimits) -> Mapping[str, Any]:
 
 
 def _task_body(question: ExamQuestion, limits: AskLimits) -> Mapping[str, Any]:
-    """Return a task for one agent alone, without a self-assessment: only its answer is wanted."""
+    """Return a task for one agent alone; it rates itself first, so that labels show what its ratings are worth."""
     takes = list(question.item.takes)
     return {
         "question": prompt_text(question),
         "answer_type": question.item.answer_type.value,
         "agents": [question.arm.name],
         "first_agent": question.arm.name,
-        "ablations": ["WITHOUT_VERBALIZED"],
         "seed": _seed(question, limits),
         "request_id": question.token,
         "envelope": {"timeout_ms": limits.timeout_ms},

@@ -82,8 +82,9 @@ def self_assessment_trust(
         recalibration_version: Version of the recalibration in force.
 
     Returns:
-        Over- or underconfident where the bias surely (95 %) has its sign and is worth a name; uninformative where the
-        discrimination surely stays below 0.6; else deserved.
+        Uninformative where all confidences are the same, or the discrimination surely (95 %) stays below 0.6: then the
+        bias does not matter. Over- or underconfident where the bias surely has its sign and is worth a name; else
+        deserved.
     """
     n = len(confidences)
     if not n:
@@ -92,7 +93,7 @@ def self_assessment_trust(
     bias = sum(gaps) / n
     area = auroc(confidences, right(scores))
     return SelfAssessmentTrust(
-        trust=_conclusion(gaps, bias, area.high) if n >= ENOUGH else None,
+        trust=_conclusion(confidences, gaps, bias, area.high) if n >= ENOUGH else None,
         observations=n,
         calibration_error=calibration_error(confidences, scores),
         chance_calibration_error=chance_calibration_error(confidences),
@@ -103,11 +104,12 @@ def self_assessment_trust(
     )
 
 
-def _conclusion(gaps: Sequence[float], bias: float, area_high: float | None) -> Trust:
+def _conclusion(confidences: Sequence[float], gaps: Sequence[float], bias: float, area_high: float | None) -> Trust:
+    is_constant = not exceeds(max(confidences), min(confidences))
+    if is_constant or (area_high is not None and exceeds(BLIND, area_high)):
+        return Trust.UNINFORMATIVE
     spread = sqrt(sum((gap - bias) ** 2 for gap in gaps) / (len(gaps) - 1))
     sure = exceeds(abs(bias), max(SMALL_BIAS, Z95 * spread / sqrt(len(gaps))))
     if sure:
         return Trust.OVERCONFIDENT if bias > 0 else Trust.UNDERCONFIDENT
-    if area_high is not None and exceeds(BLIND, area_high):
-        return Trust.UNINFORMATIVE
     return Trust.DESERVED

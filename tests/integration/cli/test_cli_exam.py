@@ -363,6 +363,7 @@ async def test_the_profiles_of_agents_learn_from_their_own_answers(
 
         done = await exam("--arms", "agents", "--json")
         profiles = [await profiles_of(delegation, names[agent]) for agent in ("alpha", "beta", "gamma")]
+        listed = (await delegation.api("rest").ask("ListAgents"))["agents"]
 
     assert done.returncode == OK, done.stderr
     # 0.5, then three steps of a tenth towards 1 or 0; an agent that gave no answer learns nothing
@@ -370,7 +371,9 @@ async def test_the_profiles_of_agents_learn_from_their_own_answers(
     assert [list(each) for each in profiles] == [[MATH], [MATH], []]
     assert alpha[MATH] == pytest.approx((3, 1 - 0.5 * 0.9**3))
     assert beta[MATH] == pytest.approx((3, 0.5 * 0.9**3))
-    assert all("response_format" not in body for body in scripted.bodies)  # no agent rates itself
+    # each rates itself before each of its tasks, and the labels say how far that was true
+    assert sum("response_format" in body for body in scripted.bodies) == 9
+    assert [each["trust"]["observations"] for each in listed] == [3, 3, 0]
     labels = json.loads(done.stdout)["labels"]
     assert labels[f"agent:{names['alpha']}"] == {"sent": 3, "teach": 3, "not_learned": {}}
     assert labels[f"agent:{names['gamma']}"]["sent"] == 0
@@ -407,7 +410,8 @@ async def test_a_kind_that_delegation_does_not_know_is_classified_by_it(
         profiles = await profiles_of(delegation, names["alpha"])
 
     [estimate] = json.loads(done.stdout)["estimate"]["arms"]
-    assert (done.returncode, estimate["calls"]) == (OK, 4)  # each task is classified by a call of its own
+    # each task is classified by a call of its own, answered by one, and rated by two at most
+    assert (done.returncode, estimate["calls"]) == (OK, 8)
     assert profiles.keys() == {MATH}
 
 

@@ -105,8 +105,8 @@ async def test_totals_are_first(scenario: Scenario, api: str) -> None:
 
 
 async def test_agents_are_listed_with_the_trust_in_their_self_assessments(scenario: Scenario, api: str) -> None:
-    scenario.script({"alpha": "Final Answer: 1"}, alpha=95)
-    for _ in range(31):
+    for number in range(31):
+        scenario.script({"alpha": "Final Answer: 1"}, alpha=95 - number % 2)
         await scenario.process("rpc", first_agent="alpha", expected=RIGHT, parameters={"confidence_threshold": 0.0})
 
     response = scenario.original(await scenario.service.api(api).ask("ListAgents"))
@@ -115,7 +115,7 @@ async def test_agents_are_listed_with_the_trust_in_their_self_assessments(scenar
     assert response["agents"][0]["configuration"]["tags"] == ["logical_reasoning", "math_computation"]
     trust = response["agents"][0]["trust"]
     assert (trust["trust"], trust["observations"]) == ("OVERCONFIDENT", 31)
-    assert trust["bias"] == pytest.approx(0.95)
+    assert trust["bias"] == pytest.approx((16 * 0.95 + 15 * 0.94) / 31)
     assert (response["agents"][1]["trust"]["trust"], response["agents"][1]["trust"]["observations"]) == (None, 0)
 
 

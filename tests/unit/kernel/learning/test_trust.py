@@ -29,6 +29,21 @@ def test_the_same_confidence_for_everything_is_uninformative() -> None:
     assert result.trust is Trust.UNINFORMATIVE
 
 
+@pytest.mark.parametrize("stated", [0.0, 0.5, 0.95])
+def test_ratings_that_are_all_the_same_are_uninformative_however_biased_they_are(stated: float) -> None:
+    result = self_assessment_trust([stated] * 30, [1.0, 0.0, 0.0] * 10)
+
+    assert result.trust is Trust.UNINFORMATIVE
+    assert result.bias == pytest.approx(stated - 1 / 3)
+
+
+def test_a_bias_does_not_hide_that_ratings_do_not_separate_right_from_wrong() -> None:
+    result = self_assessment_trust(*said(np.random.default_rng(2), 0.4, 2000, blind=True))
+
+    assert result.bias == pytest.approx(0.4, abs=0.05)
+    assert result.trust is Trust.UNINFORMATIVE
+
+
 def test_little_data_allow_no_conclusion_and_none_no_measures() -> None:
     few = self_assessment_trust([0.9] * 10, [0.0] * 10, "v1")
     none = self_assessment_trust([], [])
