@@ -7,7 +7,7 @@ the composition itself is follows from binomial coefficients.
 
 Urns hold two answers and invalid samples, or three answers. Answers are named in the order in which they win ties.
 
-Source: ours (papers.md 2.4); `docs/arbiter.md` has the argument.
+Source: ours (papers.md 2.4); `docs/evaluation/stopping.md` has the argument.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The stopping rule of arbitration bounds how likely the remaining samples are to change the answer.
 
-Source: ours (papers.md 2.4). `docs/arbiter.md` has the argument. Two steps:
+Source: ours (papers.md 2.4). `docs/evaluation/stopping.md` has the argument. Two steps:
 
 1. `change_bound`, after each batch: from the samples so far, a bound on the probability that all K_a samples would
    lead to another answer (posterior predictive; one pair of answers at a time, then the union bound).
