@@ -4,7 +4,7 @@ Outcomes are right or wrong, and neither the old nor the new share of right ones
 computes for every place in the recent outcomes how much better two shares, one before and one after it, explain them
 than a single one does. It needs no size of change to be set, finds rises as well as falls, and locates the change.
 Page-Hinkley and CUSUM would need the size; ADWIN's bound is for any distribution, and so later for this one. The
-threshold is set by simulation; `docs/delegation.md` has delays and false alarms.
+threshold is set by simulation; `docs/evaluation/delegation-simulated.md` has delays and false alarms.
 
 Source: MetaCogAgent VII, limitations (papers.md 3.6); the statistic as in Besson and Kaufmann 2019, for Bernoulli
 outcomes.

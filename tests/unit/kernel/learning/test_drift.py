@@ -1,4 +1,4 @@
-"""Detection of changes; the simulations are seeded, and larger ones stand in docs/delegation.md."""
+"""Detection of changes; the simulations are seeded; larger ones: docs/evaluation/delegation-simulated.md."""
 
 from statistics import median
 
