@@ -10,10 +10,17 @@ What is not a `MetacogError` is a bug; the edge of a service logs it and answers
 """
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 
 # From `://` to the last `@` before the path; a password may contain an `@` that was not encoded.
 _USER_INFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
+
+# A message, and all metadata together, at most [bytes].
+MAX_TEXT_BYTES = 4096
+_CUT = "…"
+# An entry of metadata that is cut below this says nothing [bytes].
+_LEAST_ENTRY = 8
 
 
 class Code(Enum):
@@ -66,10 +73,48 @@ def without_user_info(text: str) -> str:
     return _USER_INFO.sub("", text) if "@" in text else text
 
 
+def cut_text(text: str, most_bytes: int) -> str:
+    """Return the beginning of `text` in so many bytes of UTF-8, in whole characters, marked where it is cut.
+
+    Args:
+        text: The text.
+        most_bytes: Bytes at most, the mark included [count, >= 3].
+
+    Example:
+        >>> cut_text("naïve", 6), cut_text("naïveté", 6), cut_text("naïveté", 7)
+        ('naïve', 'na…', 'naï…')
+    """
+    whole = text.encode(errors="replace")
+    if len(whole) <= most_bytes:
+        return text
+    return whole[: most_bytes - len(_CUT.encode())].decode(errors="ignore") + _CUT
+
+
+def cut_metadata(metadata: Mapping[str, str], most_bytes: int) -> dict[str, str]:
+    """Return the entries of `metadata` that fit into so many bytes, and under `left_out` how many more there were.
+
+    Example:
+        >>> cut_metadata({"place": "a" * 50, "other": "b" * 50}, 40)
+        {'place': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', 'left_out': '1'}
+        >>> cut_metadata({"place": "line 2"}, 40)
+        {'place': 'line 2'}
+    """
+    kept: dict[str, str] = {}
+    left = most_bytes
+    for name, text in metadata.items():
+        room = left - len(name.encode(errors="replace"))
+        if room < _LEAST_ENTRY:
+            return {**kept, "left_out": str(len(metadata) - len(kept))}
+        kept[name] = cut_text(text, room)
+        left = room - len(kept[name].encode(errors="replace"))
+    return kept
+
+
 class MetacogError(Exception):
     """This is the base of all named errors.
 
-    No URL in it has user information: errors reach callers and logs.
+    No URL in it has user information, and neither its message nor its metadata is longer than 4 KiB: errors reach
+    callers and logs, and what they quote is often the caller's own text.
 
     Args:
         message: What was wrong and what to do about it, for a person.
@@ -80,9 +125,10 @@ class MetacogError(Exception):
     reason: str = "ERROR_REASON_UNSPECIFIED"
 
     def __init__(self, message: str, /, **metadata: str) -> None:
-        self.message = without_user_info(message)
+        self.message = cut_text(without_user_info(message), MAX_TEXT_BYTES)
         super().__init__(self.message)
-        self.metadata = {name: without_user_info(text) for name, text in metadata.items()}
+        known = {name: without_user_info(text) for name, text in metadata.items()}
+        self.metadata = cut_metadata(known, MAX_TEXT_BYTES)
 
 
 class InternalError(MetacogError):

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -20,13 +21,17 @@ from chassis.errors import RequestTimeout, TooManyCallers
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from chassis.serving.named_errors import named_error
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
-from kernel.errors import Code, MalformedRequest, MetacogError
+from kernel.errors import MAX_TEXT_BYTES, Code, MalformedRequest, MetacogError, cut_metadata, cut_text
 
 DOMAIN = "metacog"
 # Services without a contract of ours: health needs no key, reflection does where keys are configured.
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
 # Calls of these services at a time: of those that end at once, and of those that last.
 MAX_OPEN_CALLS = 256
+# What an error may take of the 8 KiB of headers that clients read [bytes].
+MAX_HEADER_BYTES = 7168
+# Characters of a message that gRPC does not percent-encode.
+_UNQUOTED = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 Requests = AsyncIterator[Message]
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable["Handler | None"]]
@@ -38,10 +43,32 @@ if TYPE_CHECKING:  # generic in its stubs only
 
 
 def status_of(error: MetacogError) -> status_pb2.Status:
-    """Return the rich status of an error: code, message, and an `ErrorInfo` with reason and metadata."""
+    """Return the rich status of an error: code, message, and an `ErrorInfo` with reason and metadata.
+
+    A client of gRPC reads headers of 8 KiB, and gets RESOURCE_EXHAUSTED in place of an error whose texts take more. So
+    texts that do not fit are cut further than those of REST.
+    """
+    status = _status(error, MAX_TEXT_BYTES)
+    most_bytes = MAX_TEXT_BYTES
+    while _header_bytes(status) > MAX_HEADER_BYTES:  # a quarter of the first length always fits
+        most_bytes //= 2
+        status = _status(error, most_bytes)
+    return status
+
+
+def _status(error: MetacogError, most_bytes: int) -> status_pb2.Status:
+    """Return the status with a message, and with metadata, of so many bytes at most."""
+    metadata = cut_metadata(error.metadata, most_bytes)
     detail = AnyMessage()
-    detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
-    return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=error.message, details=[detail])
+    detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata))
+    message = cut_text(error.message, most_bytes)
+    return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=message, details=[detail])
+
+
+def _header_bytes(status: status_pb2.Status) -> int:
+    """Return how many bytes a status takes in the headers: its message percent-encoded, and all of it as base64."""
+    size: int = status.ByteSize()
+    return len(quote(status.message, safe=_UNQUOTED)) + 4 * (size // 3 + 1)
 
 
 def caller(context: Context, keyring: Keyring) -> ApiKey:
@@ -190,7 +217,7 @@ class RpcEdge(aio.ServerInterceptor):
             try:
                 self._admit(context)
                 with self._open_calls["lasting"].entered():
-                    async for reply in inner(requests, context):
+                    async for reply in inner(_readable(requests), context):
                         yield reply
             except MetacogError as error:
                 await _abort(context, error)
@@ -206,14 +233,12 @@ class RpcEdge(aio.ServerInterceptor):
         """
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await anext(aiter(requests))
+                return await anext(_readable(requests))
         except TimeoutError:
             seconds = f"{self._timeout_s:g}"
             raise RequestTimeout(f"the message did not arrive within {seconds} s", timeout_s=seconds) from None
         except StopAsyncIteration:
             raise MalformedRequest("the call has no message", field="message") from None
-        except DecodeError as error:
-            raise MalformedRequest(f"the message is not one of this call: {error}", field="message") from error
 
     def _admit(self, context: Context) -> None:
         """Note whose call it is.
@@ -222,6 +247,19 @@ class RpcEdge(aio.ServerInterceptor):
             Unauthenticated: When keys are configured and this call has none of them.
         """
         CALLER_KEY.set((caller(context, self._keyring) if self._keyring else ANYONE).name)
+
+
+async def _readable(requests: Requests) -> Requests:
+    """Yield the messages of a call.
+
+    Raises:
+        MalformedRequest: When one cannot be read.
+    """
+    try:
+        async for message in requests:
+            yield message
+    except DecodeError as error:
+        raise MalformedRequest(f"the message is not one of this call: {error}", field="message") from error
 
 
 async def _abort(context: Context, error: MetacogError) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from grpc import aio
 
 from chassis.json_text import MAX_DEPTH
 from chassis.page_tokens import parts_of
@@ -16,9 +17,9 @@ from encoder.settings import Settings as EncoderSettings
 from encoder.wire import parse_request
 from inference import UnparsableOutput, read_document
 from kernel.errors import MalformedRequest
-from tests.support.apis import ApiError, RestApi, RpcApi
+from tests.support.apis import ApiError, RestApi, RpcApi, api_error
 from tests.support.models.scripted_llm import RawReply, ScriptedLLM
-from tests.support.stack import NO_SERVER, ROUTER, RunningRouter, cast, router_at
+from tests.support.stack import NO_SERVER, ROUTER, RunningRouter, cast, process, router_at
 from tests.unit.cli.running import Metacog
 
 JSON = {"content-type": "application/json"}
@@ -136,6 +137,55 @@ def test_a_hostile_page_token_is_none() -> None:
     for hostile, _ in HOSTILE.values():
         with pytest.raises(MalformedRequest):
             parts_of(urlsafe_b64encode(f"[{hostile}]".encode()).decode(), 1)
+
+
+# Errors that quote long texts, and messages that are none
+
+
+LONG_TEXTS: list[tuple[str, dict[str, Any], str]] = [
+    ("GetRun", {"run_id": "{}"}, "RUN_NOT_FOUND"),
+    ("ListRuns", {"page_token": "{}"}, "INVALID_PAGE_TOKEN"),
+    ("Answer", {"question": "Is it so?", "request_id": "{}"}, "MALFORMED_REQUEST"),
+    ("Answer", {"question": "Is it so?", "strategy": "{}"}, "UNKNOWN_STRATEGY"),
+]
+
+
+@pytest.mark.parametrize("text", ["x", "é", "%", "\u2028"])
+async def test_an_error_that_quotes_a_long_text_arrives_under_its_own_name(router: RunningRouter, text: str) -> None:
+    for api in (RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER)):
+        for operation, body, reason in LONG_TEXTS:
+            given = {name: item.replace("{}", text * 5_000) for name, item in body.items()}
+            with pytest.raises(ApiError) as raised:
+                await api.ask(operation, **given)
+
+            assert raised.value.reason == reason
+            assert len(raised.value.message.encode()) <= 4096
+            assert sum(len(f"{name}{item}".encode()) for name, item in raised.value.metadata.items()) <= 4200
+
+
+async def test_bytes_that_are_no_message_are_rejected_by_name_in_every_call() -> None:
+    settings = {"METACOG_INFERENCE_MODEL": "any", "METACOG_INFERENCE_URL": f"http://{NO_SERVER}/v1"}
+    errors = {}
+    async with process("arbiter", **settings) as arbiter, aio.insecure_channel(arbiter.grpc) as channel:
+        for method in (
+            "/metacog.arbiter.v1.ArbiterService/Measure",
+            "/metacog.arbiter.v1.ArbiterService/Vote",
+            "/grpc.health.v1.Health/Check",
+            "/grpc.health.v1.Health/Watch",
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        ):
+            for raw in (b"\xff\xff", b"\x0a\x05\xff", b"\x0a\x02\xff\xfe"):
+                asked: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method)
+                call = asked(iter([raw]), timeout=60)
+                with pytest.raises(aio.AioRpcError) as raised:
+                    async for _ in call:
+                        pass
+                error = api_error(raised.value)
+                errors[method, raw] = (error.code, error.reason)
+        logged = [line for line in arbiter.lines if line.get("level") == "error"]
+
+    assert set(errors.values()) == {("INVALID_ARGUMENT", "MALFORMED_REQUEST")}
+    assert logged == []
 
 
 # What models write
