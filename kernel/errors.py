@@ -93,6 +93,10 @@ def cut_text(text: str, most_bytes: int) -> str:
 def cut_metadata(metadata: Mapping[str, str], most_bytes: int) -> dict[str, str]:
     """Return the entries of `metadata` that fit into so many bytes, and under `left_out` how many more there were.
 
+    Args:
+        metadata: The entries.
+        most_bytes: Bytes of names and texts at most, without those of `left_out` [count, >= 1].
+
     Example:
         >>> cut_metadata({"place": "a" * 50, "other": "b" * 50}, 40)
         {'place': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', 'left_out': '1'}
