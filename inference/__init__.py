@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from inference.accounting.reports import CallEnd
     from inference.backend_client import Backend
     from inference.backends import build_backend, suite_models
-    from inference.config import BackendConfig, BreakerSettings, Endpoint, PoolSize, Retries
+    from inference.config import BackendConfig, BreakerSettings, CircuitSettings, Endpoint, PoolSize, Retries
     from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
     from inference.errors import (
         BackendOverloaded,
@@ -69,7 +69,7 @@ _NAMES = {
     "accounting.reports": ("CallEnd",),
     "backend_client": ("Backend",),
     "backends": ("build_backend", "suite_models"),
-    "config": ("BackendConfig", "BreakerSettings", "Endpoint", "PoolSize", "Retries"),
+    "config": ("BackendConfig", "BreakerSettings", "CircuitSettings", "Endpoint", "PoolSize", "Retries"),
     "embeddings": ("Embedded", "Embeddings", "Encoder", "Vectors"),
     "errors": (
         "BackendOverloaded",
@@ -138,6 +138,7 @@ __all__ = [
     "CallEnd",
     "CallInOrder",
     "CircuitOpen",
+    "CircuitSettings",
     "Completion",
     "CompletionSample",
     "CompletionStream",

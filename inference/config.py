@@ -57,18 +57,32 @@ class Retries:
 
 @value
 class BreakerSettings:
-    """Breaker settings state when a failing backend gets no requests for a while.
+    """Breaker settings state when a part that keeps failing, such as the encoder, is not called for a while.
 
     Attributes:
         failures: Failures in a row that open the circuit [count, >= 1].
         cool_down_s: Time until one request may try again [s].
-        hang_s: A request that had at least this long, and ended at its deadline before a reply began, failed; one that
-            had less shows nothing about the backend [s].
     """
 
     failures: int = 8
     cool_down_s: float = 5.0
-    hang_s: float = 10.0
+
+
+@value
+class CircuitSettings:
+    """Circuit settings state when an endpoint that fails gets no requests for a while.
+
+    Attributes:
+        failures: Requests of the window that must have failed [count, >= 1].
+        window_s: How far back failures count [s].
+        cool_down_s: Time until the server of an open circuit is probed, and between probes of one that is closed [s].
+        probe_s: Time that the server has to answer a probe [s].
+    """
+
+    failures: int = 8
+    window_s: float = 60.0
+    cool_down_s: float = 5.0
+    probe_s: float = 2.0
 
 
 @value
@@ -129,7 +143,7 @@ class BackendConfig:
     idle_timeout_s: float = 4.0
     max_reply_bytes: int = MAX_REPLY_BYTES
     retries: Retries = field(default_factory=Retries)
-    breaker: BreakerSettings = field(default_factory=BreakerSettings)
+    circuit: CircuitSettings = field(default_factory=CircuitSettings)
     priorities: Mapping[WorkKind, int] = field(default_factory=dict)
     thinking_on: Mapping[str, object] = field(
         default_factory=lambda: {"chat_template_kwargs": {"enable_thinking": True}}

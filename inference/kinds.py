@@ -12,7 +12,7 @@ from typing import Protocol
 from inference.config import BreakerSettings
 from inference.embeddings import Embedded, Encoder
 from inference.errors import CircuitOpen, EncoderUnavailable
-from inference.http.breaker import Breaker
+from inference.http.breaker import Breaker, BreakerPermit
 from kernel.learning.kinds import Vectors, classified_text, kind_likelihoods, unit_vectors
 from kernel.values import value
 
@@ -178,14 +178,11 @@ class KindClassifier:
             return QuestionKind(name=kept[digest])
         try:
             with self._breaker.admit() as permit:
-                try:
-                    name = await self._likeliest(text, min(KIND_TIMEOUT_S, max(timeout_s, 0.001)))
-                except EncoderUnavailable as error:
-                    permit.record_failure()
-                    return QuestionKind(unknown_reason=f"{error.reason}: {error.message}")
-                permit.record_success()
+                name = await self._observed(text, timeout_s, permit)
         except CircuitOpen:
             return QuestionKind(unknown_reason="ENCODER_UNAVAILABLE: it failed several times in a row, and has a pause")
+        except EncoderUnavailable as error:
+            return QuestionKind(unknown_reason=f"{error.reason}: {error.message}")
         if not name:
             return QuestionKind(unknown_reason="NO_PROTOTYPES: no kind has an example to compare with")
         if kept is self._kept:
@@ -193,6 +190,17 @@ class KindClassifier:
             if len(kept) > MOST_KINDS_KEPT:
                 kept.popitem(last=False)
         return QuestionKind(name=name)
+
+    async def _observed(self, text: str, timeout_s: float, permit: BreakerPermit) -> str:
+        """Return the likeliest kind, and record what the call shows of the encoder: with less time, nothing."""
+        try:
+            name = await self._likeliest(text, min(KIND_TIMEOUT_S, max(timeout_s, 0.001)))
+        except EncoderUnavailable:
+            if timeout_s >= KIND_TIMEOUT_S:
+                permit.record_failure()
+            raise
+        permit.record_success()
+        return name
 
     async def _likeliest(self, text: str, within_s: float) -> str:
         until = time.monotonic() + within_s

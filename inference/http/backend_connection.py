@@ -18,7 +18,7 @@ from inference.errors import (
     ModelNotFound,
 )
 from inference.http import event_parser
-from inference.http.breaker import BreakerPermit
+from inference.http.circuit import RequestEnd
 from inference.http.error_replies import error_of, retry_after_s, status_of
 from inference.http.open_stream import OpenStream
 from inference.http.pools import Pool
@@ -79,7 +79,7 @@ class BackendConnection:
         self._timing = timing
         self._headers = headers
         self._pools = {work: Pool(config.name, config.pool(work)) for work in WorkKind}
-        self._replicas = Replicas(config.name, config.endpoints, config.breaker, timing.clock)
+        self._replicas = Replicas(config.name, config.endpoints, config.circuit, timing.clock, self._problem_of)
 
     async def get(self, place: int, path: str) -> HttpReply:
         """Fetch `path` below the root of one endpoint, once, and in no pool; this is for short requests about it.
@@ -107,14 +107,11 @@ class BackendConnection:
 
         async def attempt(replica: Replica, limit: DeadlineScope) -> HttpReply:
             async with self._pools[work].slot():
-                with (
-                    replica.under_way(),
-                    replica.breaker.admit() as permit,
-                    self._named_failures(replica, exchange, permit),
-                ):
-                    async with self._sent(replica, body, permit, limit) as stream:
+                await replica.circuit.admit()
+                with replica.under_way(), self._named_failures(replica, exchange, spend):
+                    async with self._sent(replica, body, spend, limit) as stream:
                         reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
-                    self._check_reply(reply, exchange, permit)
+                    self._check_reply(replica, reply, exchange, spend)
             return reply
 
         return await self._with_retries(attempt, exchange, spend)
@@ -129,12 +126,13 @@ class BackendConnection:
         async def attempt(replica: Replica, limit: DeadlineScope) -> OpenStream:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].slot())
-                with replica.breaker.admit() as permit, self._named_failures(replica, exchange, permit):
+                await replica.circuit.admit()
+                with self._named_failures(replica, exchange, spend):
                     stack.enter_context(replica.under_way())
-                    stream = await stack.enter_async_context(self._sent(replica, body, permit, limit))
+                    stream = await stack.enter_async_context(self._sent(replica, body, spend, limit))
                     body_of_error = b"" if stream.status == 200 else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=body_of_error)
-                    self._check_reply(reply, exchange, permit)
+                    self._check_reply(replica, reply, exchange, spend)
                     first = await anext(stream.chunks, b"")
                 chunks = _with_first(first, stream.chunks)
                 return OpenStream(self._config.name, chunks, event_parser.EventParser(), spend, stack.pop_all())
@@ -143,6 +141,8 @@ class BackendConnection:
 
     async def aclose(self) -> None:
         """Close every connection."""
+        for replica in self._replicas.all:
+            replica.circuit.close()
         await self._transport.aclose()
 
     def headers(self, replica: Replica) -> dict[str, str]:
@@ -183,20 +183,29 @@ class BackendConnection:
                 tried.clear()
                 replica = self._replicas.choose()
 
-    def _sent(self, replica: Replica, body: bytes, permit: BreakerPermit, limit: DeadlineScope) -> "_Sent":
+    async def _problem_of(self, replica: Replica) -> str:
+        """Return what is wrong with the server of `replica`; empty while it answers a request for its models."""
+        within_s = self._config.circuit.probe_s
+        try:
+            async with asyncio.timeout(within_s):
+                reply = await self._transport.get(f"{replica.endpoint.api_root}/models", self.headers(replica))
+        except TimeoutError:
+            return f"no answer within {within_s:g} s"
+        except TransportFailure as failure:
+            return str(failure)
+        return f"status {reply.status}" if reply.status >= 500 else ""
+
+    def _sent(self, replica: Replica, body: bytes, spend: Spend, limit: DeadlineScope) -> "_Sent":
         reply = self._transport.stream(replica.url, self.headers(replica), body)
-        return _Sent(reply, permit, limit, self._config.breaker.hang_s)
+        return _Sent(reply, replica, spend, limit)
 
-    def _named_failures(self, replica: Replica, exchange: ExchangeAccount, permit: BreakerPermit) -> "_NamedFailures":
-        return _NamedFailures(self._config.name, replica.endpoint.url, exchange, permit)
+    def _named_failures(self, replica: Replica, exchange: ExchangeAccount, spend: Spend) -> "_NamedFailures":
+        return _NamedFailures(self._config.name, replica, exchange, spend)
 
-    def _check_reply(self, reply: HttpReply, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
+    def _check_reply(self, replica: Replica, reply: HttpReply, exchange: ExchangeAccount, spend: Spend) -> None:
         """Raise the named error for a reply that is not 200, as a retryable one where it is."""
         status = status_of(reply)
-        if status >= 500:
-            permit.record_failure()
-        else:
-            permit.record_success()
+        replica.circuit.record(spend, RequestEnd.FAILED if status >= 500 or 200 < status < 400 else RequestEnd.ANSWERED)
         if status == 200:
             return
         if status < 500 or status == 503:
@@ -212,29 +221,24 @@ class BackendConnection:
 
 
 class _Sent:
-    """This context sends a request and waits for the status of its reply; a long wait may count as a failure."""
+    """This context sends a request and waits for the status of its reply; time that is over before is silence."""
 
-    __slots__ = ("_hang_s", "_limit", "_permit", "_reply")
+    __slots__ = ("_limit", "_replica", "_reply", "_spend")
 
     def __init__(
-        self,
-        reply: AbstractAsyncContextManager[HttpStream],
-        permit: BreakerPermit,
-        limit: DeadlineScope,
-        hang_s: float,
+        self, reply: AbstractAsyncContextManager[HttpStream], replica: Replica, spend: Spend, limit: DeadlineScope
     ) -> None:
         self._reply = reply
-        self._permit = permit
+        self._replica = replica
+        self._spend = spend
         self._limit = limit
-        self._hang_s = hang_s
 
     async def __aenter__(self) -> HttpStream:
-        given_s = self._limit.left_s
         try:
             return await self._reply.__aenter__()
         except asyncio.CancelledError:
-            if self._limit.is_over and given_s >= self._hang_s:
-                self._permit.record_failure()
+            if self._limit.is_over:
+                self._replica.circuit.record(self._spend, RequestEnd.SILENT)
             raise
 
     async def __aexit__(
@@ -246,13 +250,13 @@ class _Sent:
 class _NamedFailures:
     """This context around one request raises named errors for the transport's failures."""
 
-    __slots__ = ("_backend", "_exchange", "_permit", "_url")
+    __slots__ = ("_backend", "_exchange", "_replica", "_spend")
 
-    def __init__(self, backend: str, url: str, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
+    def __init__(self, backend: str, replica: Replica, exchange: ExchangeAccount, spend: Spend) -> None:
         self._backend = backend
-        self._url = url
+        self._replica = replica
         self._exchange = exchange
-        self._permit = permit
+        self._spend = spend
 
     def __enter__(self) -> None:
         self._exchange.mark_sent()
@@ -263,13 +267,13 @@ class _NamedFailures:
         if not isinstance(error, TransportFailure):
             return
         name = self._backend
-        self._permit.record_failure()
+        self._replica.circuit.record(self._spend, RequestEnd.FAILED)
         if isinstance(error, MalformedReply):
             message = f"backend {name} sent an invalid reply: {error}"
             raise RetryableFailure(InvalidReply(message, backend=name), elsewhere_only=True) from error
         if isinstance(error, NotSent):
             self._exchange.mark_not_sent()
-            message = f"backend {name} cannot be reached at {self._url}: {error}"
+            message = f"backend {name} cannot be reached at {self._replica.endpoint.url}: {error}"
             raise RetryableFailure(BackendUnavailable(message, backend=name)) from error
         if isinstance(error, LostBeforeReply):
             message = f"backend {name} closed the connection without a reply: {error}"

@@ -3,29 +3,37 @@
 While all are idle they take turns, in proportion to their weights.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 
-from inference.config import BreakerSettings, Endpoint
-from inference.http.breaker import Breaker
+from inference.config import CircuitSettings, Endpoint
+from inference.http.circuit import Circuit
 
 
 class Replica:
-    """A replica is one endpoint with its circuit breaker and the requests that are under way to it.
+    """A replica is one endpoint with its circuit and the requests that are under way to it.
 
     Args:
         backend: Name of the backend, for messages.
         endpoint: The endpoint.
         settings: When its circuit opens, and for how long.
         clock: Monotonic clock [s].
+        probe: Returns what is wrong with its server; empty while that answers.
     """
 
-    def __init__(self, backend: str, endpoint: Endpoint, settings: BreakerSettings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        backend: str,
+        endpoint: Endpoint,
+        settings: CircuitSettings,
+        clock: Callable[[], float],
+        probe: "Callable[[Replica], Awaitable[str]]",
+    ) -> None:
         self.endpoint = endpoint
         self.url = f"{endpoint.api_root}/chat/completions"
         bearer = {"authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
         self.headers: Mapping[str, str] = {"content-type": "application/json", **bearer}
-        self.breaker = Breaker(backend, settings, clock, address=endpoint.api_root)
+        self.circuit = Circuit(backend, settings, clock, lambda: probe(self), address=endpoint.api_root)
         self.in_flight = 0
         # How far it is behind its share of the turns.
         self.credit = 0.0
@@ -65,12 +73,18 @@ class Replicas:
         endpoints: Its endpoints.
         settings: When a circuit opens, and for how long.
         clock: Monotonic clock [s].
+        probe: Returns what is wrong with the server of a replica; empty while that answers.
     """
 
     def __init__(
-        self, backend: str, endpoints: Sequence[Endpoint], settings: BreakerSettings, clock: Callable[[], float]
+        self,
+        backend: str,
+        endpoints: Sequence[Endpoint],
+        settings: CircuitSettings,
+        clock: Callable[[], float],
+        probe: Callable[[Replica], Awaitable[str]],
     ) -> None:
-        self.all = [Replica(backend, endpoint, settings, clock) for endpoint in endpoints]
+        self.all = [Replica(backend, endpoint, settings, clock, probe) for endpoint in endpoints]
         self._serving = list(self.all)
         self._next = 0
 
@@ -87,7 +101,7 @@ class Replicas:
         left = [replica for replica in self._serving if replica not in tried]
         if len(left) <= 1:
             return left[0] if left else None
-        able = [replica for replica in left if replica.breaker.admits] or left
+        able = [replica for replica in left if replica.circuit.admits] or left
         if not any(replica.in_flight for replica in able):
             return _in_turn(able)
         self._next += 1
@@ -97,7 +111,7 @@ class Replicas:
     def other(self, tried: Collection[Replica]) -> Replica | None:
         """Return another replica than those `tried` whose circuit admits a request; None where there is none."""
         found = self.choose(tried)
-        return found if found is not None and found.breaker.admits else None
+        return found if found is not None and found.circuit.admits else None
 
 
 def _in_turn(replicas: Sequence[Replica]) -> Replica:

@@ -97,12 +97,19 @@ class RawServer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         self._open: set[asyncio.StreamWriter] = set()
+        self._asking_for_models: list[asyncio.StreamWriter] = []
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
         for writer in tuple(self._open):
             writer.transport.abort()
+
+    def answer_listings(self, lists: bytes) -> None:
+        """Answer those who ask for its models and wait, and from now on."""
+        self.lists = lists
+        for writer in self._asking_for_models:
+            writer.write(lists)
 
     @property
     def model(self) -> str:
@@ -136,6 +143,7 @@ class RawServer:
         request = RawRequest(head, body, number)
         if head.startswith(b"GET"):
             self.listings.append(request)
+            self._asking_for_models = [*self._asking_for_models, writer] if self.lists is None else []
             writer.write(self.lists or b"")
             return
         reply = self.replies[min(len(self.requests), len(self.replies) - 1)]

@@ -169,6 +169,10 @@ class ScriptedLLM:
         """Queue a fault for each of the next requests; None lets one pass."""
         self._faults.extend(faults)
 
+    def forget_faults(self) -> None:
+        """Let the next requests pass, whatever is queued for them."""
+        self._faults.clear()
+
     @property
     def bodies(self) -> list[Body]:
         """The bodies of the requests received."""

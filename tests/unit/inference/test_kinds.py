@@ -143,6 +143,17 @@ async def test_without_the_encoder_the_kind_is_unknown_with_the_reason_and_after
     assert (await classifier.kind("sum 0", timeout_s=9)).name == "math"
 
 
+async def test_requests_with_too_little_time_do_not_keep_the_encoder_from_the_others() -> None:
+    words = Words()
+    classifier = KindClassifier(words, KINDS, clock=Clock())
+    words.away = True  # as it is for whoever has a millisecond
+    for at in range(2 * KIND_BREAKER.failures):
+        await classifier.kind(f"sum {at}", timeout_s=0.001)
+    words.away = False
+
+    assert (await classifier.kind("sum 0", timeout_s=9)).name == "math"
+
+
 async def test_the_time_left_of_the_request_bounds_the_call() -> None:
     words = Words()
 

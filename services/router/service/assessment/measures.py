@@ -377,12 +377,14 @@ class MeaningSimilarity:
 
     async def __call__(self, texts: Sequence[str], spend: Spend) -> Sequence[Sequence[float]] | None:
         """Return the cosine of each text with each other, in their order [-1..1]."""
+        timeout_s = min(TIMEOUT_S, spend.seconds_left())
         try:
             with self._breaker.admit() as permit:
                 try:
-                    embedded = await self._embeddings.embed(texts, timeout_s=min(TIMEOUT_S, spend.seconds_left()))
+                    embedded = await self._embeddings.embed(texts, timeout_s=timeout_s)
                 except EncoderUnavailable:
-                    permit.record_failure()
+                    if timeout_s == TIMEOUT_S:  # less time shows nothing of the encoder
+                        permit.record_failure()
                     return None
                 permit.record_success()
         except CircuitOpen:

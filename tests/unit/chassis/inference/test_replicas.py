@@ -1,4 +1,7 @@
-from inference.config import BreakerSettings, Endpoint
+import asyncio
+
+from inference.config import CircuitSettings, Endpoint
+from inference.http.circuit import RequestEnd
 from inference.http.replicas import Replica, Replicas
 
 ONE, TWO, THREE = (Endpoint(url=f"http://{name}/v1") for name in ("one", "two", "three"))
@@ -6,7 +9,11 @@ CLOCK = [0.0]
 
 
 def replicas(*endpoints: Endpoint) -> Replicas:
-    return Replicas("here", endpoints, BreakerSettings(failures=1, cool_down_s=5.0), lambda: CLOCK[0])
+    return Replicas("here", endpoints, CircuitSettings(failures=1, cool_down_s=5.0), lambda: CLOCK[0], is_away)
+
+
+async def is_away(_: Replica) -> str:
+    return "it is away"
 
 
 def chosen(group: Replicas, tried: tuple[Replica, ...] = ()) -> str:
@@ -39,10 +46,11 @@ def test_a_request_goes_to_the_replica_that_is_least_busy_for_its_weight() -> No
     assert chosen(group) == TWO.url
 
 
-def test_a_replica_whose_circuit_is_open_is_chosen_last() -> None:
+async def test_a_replica_whose_circuit_is_open_is_chosen_last() -> None:
     CLOCK[0] = 0.0
     group = replicas(ONE, TWO)
-    group.all[0].breaker.count_failure(on_trial=False)
+    group.all[0].circuit.record("request", RequestEnd.FAILED)
+    await asyncio.sleep(0)  # the probe runs
 
     assert {chosen(group) for _ in range(4)} == {TWO.url}
     assert group.other((group.all[1],)) is None
