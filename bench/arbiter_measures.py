@@ -16,6 +16,7 @@ import numpy as np
 
 from inference import Embedded, Encoder
 from kernel.answers import AnswerType
+from sandbox.mathematics import InProcessCalculator
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measurement import MeasureLimits, measure
 from services.arbiter.service.values import MeasureRequest, SampledQuestion
@@ -80,7 +81,7 @@ def timed(asked: list[SampledQuestion], tracer: Tracer, *, traced: bool) -> tupl
     """Time to measure `asked`, and time on the processor [s]; on a busy machine the second is more reliable."""
     request = MeasureRequest(batch=asked, embedding_measures=traced)
     began, worked = time.perf_counter(), time.process_time()
-    asyncio.run(measure(request, tracer=tracer, most=MeasureLimits()))
+    asyncio.run(measure(request, tracer=tracer, most=MeasureLimits(), calculator=InProcessCalculator()))
     return time.perf_counter() - began, time.process_time() - worked
 
 

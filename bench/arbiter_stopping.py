@@ -33,6 +33,7 @@ from kernel.arbitration.stopping import StopRule, change_bound, is_uncatchable, 
 from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.statistics.bootstrap import bootstrap_interval
 from kernel.statistics.intervals import wilson
+from sandbox.mathematics import InProcessCalculator
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measurement import MeasureLimits
 from services.arbiter.service.plan import ArbitrationDefaults
@@ -258,7 +259,13 @@ class Replays:
 
     async def _one(self, recording: Mapping[str, Any], seed: int | None, options: Mapping[str, Any]) -> Outcome:
         request = from_plain({**recording, **options, "embedding_measures": False, "seed": seed}, ReplayRequest)
-        reply = await replay(request, defaults=self._defaults, tracer=self._tracer, most=MeasureLimits())
+        reply = await replay(
+            request,
+            defaults=self._defaults,
+            tracer=self._tracer,
+            most=MeasureLimits(),
+            calculator=InProcessCalculator(),
+        )
         neither = reply.recorded_answer is None and not reply.arbitration.answer
         return Outcome(
             spent=reply.arbitration.usage.generations,

@@ -1,15 +1,21 @@
-"""Callers who ask for the same share one computation of it; each gets a bounded number of computations at once."""
+"""Callers who ask for the same share one computation of it; each gets a bounded number of computations at once.
+
+Work that takes long and that callers can start, such as figures or comparisons, has threads of its own, in which API
+keys take turns: it delays no other kind of work, and no key takes the last free thread.
+"""
 
 import asyncio
+import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import nullcontext
+from contextvars import copy_context
 from functools import partial
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
-from chassis.admission import CALLER_KEY, CallerShares
+from chassis.admission import CALLER_KEY, OVERLOADED, SHORTEST_RETRY_S, CallerShares
 from kernel.errors import Overloaded
 
 K = TypeVar("K", bound=Hashable)
@@ -21,15 +27,123 @@ T = TypeVar("T")
 FIGURES, WAITING_FIGURES = 2, 16
 # Time that these wait for their turn [s].
 WAIT_S = 5.0
-# Threads of a process that compute figures [count]: they take none from the writing of runs, and wait in order.
+# Threads of a process that compute figures [count].
 FIGURE_THREADS = 2
+# Calls of one API key that wait for a thread, unless a pool states another number [count].
+WAITING = 256
 
-_threads = ThreadPoolExecutor(FIGURE_THREADS, thread_name_prefix="figures")
+
+class FairThreads:
+    """A pool of threads runs calls of API keys in turn; further calls of a key that waits for many are rejected.
+
+    One key uses all threads but one, so that the next key finds one free or waits for one call at most; with a single
+    thread the keys take turns. Threads start when they are first needed and end with the process.
+
+    Args:
+        kind: Name of the work, for messages, metrics and thread names.
+        threads: Calls that run at once [count, >= 1].
+        waiting: Calls of one key that may wait [count, >= 0].
+
+    Example:
+        figures = FairThreads("figures", threads=2)
+        await figures.run(median, values)
+    """
+
+    def __init__(self, kind: str, *, threads: int, waiting: int = WAITING) -> None:
+        self.kind = kind
+        self._threads = threads
+        self._of_one_key = max(1, threads - 1)
+        self._waiting = waiting
+        self._changed = threading.Condition()
+        # Calls that wait, by key: the key whose turn is next comes first.
+        self._queues: OrderedDict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = OrderedDict()
+        self._running: dict[str, int] = {}
+        self._idle = 0
+        self._started = 0
+
+    async def run(self, compute: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return what `compute` returns, computed in a thread when it is the caller's turn.
+
+        A call whose caller is cancelled before its turn is dropped; one that runs already runs to its end.
+
+        Raises:
+            Overloaded: When as many calls of this API key wait as may.
+            Exception: Whatever `compute` raises.
+        """
+        return await asyncio.wrap_future(self._submit(CALLER_KEY.get(), partial(compute, *args, **named)))
+
+    def _submit(self, key: str, work: Callable[[], T]) -> "Future[T]":
+        future: Future[T] = Future()
+        context = copy_context()
+        with self._changed:
+            waiting = [call for call in self._queues.get(key, ()) if not call[0].cancelled()]
+            if len(waiting) >= self._waiting and not self._can_run(key):
+                OVERLOADED.labels(self.kind).inc()
+                raise Overloaded(
+                    f"{len(waiting)} {self.kind} of this API key wait, as many as may; "
+                    f"try again in {SHORTEST_RETRY_S} s",
+                    kind=self.kind,
+                    in_flight=str(len(waiting)),
+                    retry_after_s=str(SHORTEST_RETRY_S),
+                )
+            self._queues[key] = deque([*waiting, (future, partial(context.run, work))])
+            if self._idle < sum(map(len, self._queues.values())) and self._started < self._threads:
+                self._started += 1
+                name = f"{self.kind}-{self._started}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+            self._changed.notify()
+        return future
+
+    def _can_run(self, key: str) -> bool:
+        is_free = sum(self._running.values()) < self._threads
+        return is_free and self._running.get(key, 0) < self._of_one_key
+
+    def _next(self) -> tuple[str, Future[Any], Callable[[], Any]] | None:
+        """Take the next call of the key whose turn it is; None where no key may run another one."""
+        for key in list(self._queues):
+            if not self._can_run(key):
+                continue
+            future, work = self._queues[key].popleft()
+            self._queues.move_to_end(key)
+            if not self._queues[key]:
+                del self._queues[key]
+            self._running[key] = self._running.get(key, 0) + 1
+            return key, future, work
+        return None
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._idle += 1
+                while (taken := self._next()) is None:
+                    self._changed.wait()
+                self._idle -= 1
+            key, future, work = taken
+            try:
+                if future.set_running_or_notify_cancel():
+                    try:
+                        future.set_result(work())
+                    except BaseException as error:  # noqa: BLE001 - the caller raises it
+                        future.set_exception(error)
+            finally:
+                del taken, future, work  # an idle thread holds on to nothing
+                with self._changed:
+                    self._running[key] -= 1
+                    if not self._running[key]:
+                        del self._running[key]
+                    self._changed.notify_all()
+
+
+_figures = FairThreads("figures", threads=FIGURE_THREADS)
 
 
 async def in_thread(compute: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-    """Return what `compute` returns, computed in a thread for figures."""
-    return await asyncio.get_running_loop().run_in_executor(_threads, partial(compute, *args, **named))
+    """Return what `compute` returns, computed in a thread for figures.
+
+    Raises:
+        Overloaded: When as many figures of this API key wait as may.
+    """
+    return await _figures.run(compute, *args, **named)
 
 
 def figure_shares() -> CallerShares:

@@ -1,4 +1,4 @@
-"""`python -m checks` fails for what it finds in names, migrations, citations and docstrings of deciding code.
+"""`python -m checks` fails for what it finds in names, migrations, comparisons, citations and docstrings of deciding code.
 
 It reports sizes without failing.
 """
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from checks.citations import unresolved
+from checks.comparisons import unbounded
 from checks.docstrings import gaps
 from checks.migrations import MARK, unmarked
 from checks.names import doubled
@@ -25,7 +26,7 @@ def main() -> int:
         sys.stdout.write(
             f"{file} breaks the code of earlier versions ({', '.join(calls)}): state in {MARK} which works\n"
         )
-    lost = [*unresolved(ROOT).items(), *gaps(ROOT).items()]
+    lost = [*unresolved(ROOT).items(), *gaps(ROOT).items(), *unbounded(ROOT).items()]
     for file, lines in lost:
         sys.stdout.write("".join(f"{file}: {line}\n" for line in lines))
     sys.stdout.write("".join(f"{line}\n" for line in report(ROOT)))

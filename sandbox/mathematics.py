@@ -1,10 +1,10 @@
 """This module compares expressions in a process of its own, which is killed when it takes too long.
 
 Reading and simplifying what a model wrote has no bound of its own, a thread cannot be stopped, and the imports alone
-take more than a second. So a service starts one `python -m sandbox.mathematics` when it starts, and calls it from
-threads.
+take more than a second. So a service has `python -m sandbox.mathematics` do it, and calls that from threads.
 """
 
+import asyncio
 import json
 import os
 import resource
@@ -14,16 +14,26 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from fractions import Fraction
 from math import inf
+from queue import Empty, LifoQueue
 from select import select
-from typing import IO, Any, Protocol
+from typing import IO, Any, ParamSpec, Protocol, TypeVar
 
+from chassis.shared_results import FairThreads
 from kernel.answers import IN_THIS_PROCESS
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Time that the expressions of one question may take together [s].
 MOST_SECONDS = 5.0
+# Processes of a service that compare at once [count]: about 100 MB each, and started when they are first needed.
+PROCESSES = 2
+# Why an answer is less than what was requested, and why a label is unknown, when comparisons were given up.
+TIMEOUT = "COMPARISON_TIMEOUT"
 # Time that a fresh process may take until it is ready [s].
 START_SECONDS = 60.0
 # Time after which the process ends itself [s], and memory that it may use [bytes].
@@ -34,6 +44,8 @@ _REMEMBERED = 4_096
 _WARMING = ("\\frac{1}{2}", "\\sqrt{2}+1", "((x+1)(x+2))^2", "(1,2]", "1,2", "x=2", "\\log_{2}9", "2\\pi", "x<3")
 
 Job = tuple[str, ...]
+# Has an expression compared within a time [s].
+Ask = Callable[[Job, float], Any]
 
 
 class TooLate(Exception):
@@ -68,6 +80,11 @@ class Calculator:
             self._ready(time.monotonic() + START_SECONDS)
 
     @property
+    def is_ready(self) -> bool:
+        """Return whether the process takes the next job at once."""
+        return self._process is not None and not self._is_starting
+
+    @property
     def process_id(self) -> int | None:
         """Return the identifier of the process; None without one."""
         return self._process.pid if self._process else None
@@ -78,7 +95,7 @@ class Calculator:
         Args:
             seconds_left: Time that the question has left [s]; never more than `MOST_SECONDS` are used in all.
         """
-        return LimitedMathematics(self.ask, seconds_left)
+        return LimitedMathematics(always(self.ask), seconds_left)
 
     def ask(self, job: Job, seconds: float) -> Any:  # noqa: ANN401
         """Return the reply of the process.
@@ -148,36 +165,180 @@ class Calculator:
         self._process = None
 
 
+def always(ask: Ask) -> Callable[[float], AbstractContextManager[Ask]]:
+    """Return what a `LimitedMathematics` takes, for an `ask` that is always ready."""
+    return lambda _seconds: nullcontext(ask)
+
+
 class MathematicsSource(Protocol):
-    """A calculator gives each question its mathematics."""
+    """A calculator gives each question its mathematics, and threads in which it is used."""
 
     def within(self, seconds_left: Callable[[], float] = ...) -> "LimitedMathematics":
         """Return the mathematics of one question."""
+
+    async def run(self, compute: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return what `compute` returns, computed in a thread."""
+
+
+class Calculators:
+    """The calculators of a service compare in several processes, in which the questions of API keys take turns.
+
+    Args:
+        processes: Comparisons that run at once [count, >= 1].
+
+    Example:
+        calculators = Calculators()
+        question = calculators.within(spend.seconds_left)
+        groups = await question.run(cluster, answers, AnswerType.NUMBER, mathematics=question)
+    """
+
+    def __init__(self, processes: int = PROCESSES) -> None:
+        self._all = [Calculator() for _ in range(processes)]
+        # Those that are ready; the last one that was used is used next, since it remembers what it compared.
+        self._ready: LifoQueue[Calculator] = LifoQueue()
+        self._unused = list(self._all)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._threads = FairThreads("comparisons", threads=processes)
+
+    def start(self) -> None:
+        """Start the first process, which gets ready on its own; without it the first question does."""
+        self._prepare_another()
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Return the identifiers of the processes that were started."""
+        return [calculator.process_id for calculator in self._all if calculator.process_id is not None]
+
+    def within(self, seconds_left: Callable[[], float] = lambda: inf) -> "LimitedMathematics":
+        """Return the mathematics of one question, to be used in threads of it (`run`).
+
+        Args:
+            seconds_left: Time that the question has left [s]; never more than `MOST_SECONDS` are used in all, beside
+                the time until a process is ready.
+        """
+        return LimitedMathematics(self._taken, seconds_left, threads=self.run)
+
+    async def run(self, compute: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return what `compute` returns, computed in a thread when it is the caller's turn.
+
+        Raises:
+            Overloaded: When as many comparisons of this API key wait as may.
+        """
+        return await self._threads.run(compute, *args, **named)
+
+    def close(self) -> None:
+        """Kill the processes."""
+        self._is_closed = True
+        for calculator in self._all:
+            calculator.close()
+
+    @contextmanager
+    def _taken(self, seconds: float) -> Iterator[Ask]:
+        """Hold a process that is ready.
+
+        Raises:
+            TooLate: When there is none within `seconds`.
+            RuntimeError: On an event loop, which would wait for it: a mistake of the caller.
+        """
+        _check_thread()
+        try:
+            calculator = self._ready.get_nowait()
+        except Empty:
+            self._prepare_another()
+            try:
+                calculator = self._ready.get(timeout=max(0.0, min(seconds, START_SECONDS)))
+            except Empty:
+                raise TooLate from None
+        try:
+            yield calculator.ask
+        finally:
+            if calculator.is_ready:
+                self._ready.put(calculator)
+            else:
+                self._prepare(calculator)  # it was killed: the next question does not wait for its start
+
+    def _prepare_another(self) -> None:
+        with self._lock:
+            calculator = self._unused.pop(0) if self._unused else None
+        if calculator is not None:
+            self._prepare(calculator)
+
+    def _prepare(self, calculator: Calculator) -> None:
+        """Start a process, which is taken once it is ready."""
+        threading.Thread(target=self._warm, args=(calculator,), daemon=True).start()
+
+    def _warm(self, calculator: Calculator) -> None:
+        with suppress(TooLate):  # whoever takes it finds out
+            calculator.warm()
+        if self._is_closed:
+            calculator.close()
+        self._ready.put(calculator)
+
+
+def _check_thread() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("expressions are compared in a thread (Calculators.run), and not on an event loop")
 
 
 class InProcessCalculator:
     """This calculator compares in the process of its caller: for tools and tests, which read nothing hostile."""
 
+    async def run(self, compute: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return what `compute` returns, computed in a thread."""
+        return await asyncio.to_thread(compute, *args, **named)
+
     def within(self, seconds_left: Callable[[], float] = lambda: inf) -> "LimitedMathematics":
         """Return the mathematics of one question; whatever time it has, a comparison goes on to its end."""
-        return LimitedMathematics(lambda job, _: _compute(list(job)), lambda: inf, most=inf)
+        return LimitedMathematics(always(lambda job, _: _compute(list(job))), lambda: inf, most=inf)
 
 
 class LimitedMathematics:
     """Limited mathematics belong to one question; comparisons that exceed its time count as different.
+
+    Args:
+        taken: Holds who compares, once it is ready, for at most a time [s].
+        seconds_left: Time that the question has left [s].
+        most: Time that its comparisons may take together [s].
+        threads: Runs a function in a thread.
 
     Attributes:
         undecided: Comparisons that were given up [count].
     """
 
     def __init__(
-        self, ask: Callable[[Job, float], Any], seconds_left: Callable[[], float], *, most: float = MOST_SECONDS
+        self,
+        taken: Callable[[float], AbstractContextManager[Ask]],
+        seconds_left: Callable[[], float],
+        *,
+        most: float = MOST_SECONDS,
+        threads: Callable[..., Awaitable[Any]] = asyncio.to_thread,
     ) -> None:
-        self._ask = ask
+        self._taken = taken
         self._seconds_left = seconds_left
         self._most = most
+        self._threads = threads
         self._used = 0.0
         self.undecided = 0
+
+    @property
+    def timeout_reason(self) -> str:
+        """Return why what was compared is less than what was requested; empty when no comparison was given up."""
+        if not self.undecided:
+            return ""
+        return f"{TIMEOUT}: {self.undecided} comparisons of mathematical expressions took too long"
+
+    async def run(self, compute: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return what `compute` returns, computed in a thread of the calculator.
+
+        Raises:
+            Overloaded: When as many comparisons of this API key wait as may.
+        """
+        result: T = await self._threads(compute, *args, **named)
+        return result
 
     def same(self, a: str, b: str) -> bool:
         """Return whether two mean the same."""
@@ -189,15 +350,21 @@ class LimitedMathematics:
         return None if reply is None else Fraction(reply)
 
     def _ask_process(self, job: Job) -> Any:  # noqa: ANN401
-        seconds = min(self._most - self._used, self._seconds_left())
-        began = time.monotonic()
+        seconds = self._seconds_left()
+        until = time.monotonic() + seconds
         try:
-            if seconds <= 0:
+            if min(self._most - self._used, seconds) <= 0:
                 raise TooLate
-            return self._ask(job, seconds)
+            with self._taken(seconds) as ask:
+                return self._timed(ask, job, until)
         except TooLate:
             self.undecided += 1
             return None
+
+    def _timed(self, ask: Ask, job: Job, until: float) -> Any:  # noqa: ANN401
+        began = time.monotonic()
+        try:
+            return ask(job, min(self._most - self._used, until - began))
         finally:
             self._used += time.monotonic() - began
 

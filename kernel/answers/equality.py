@@ -104,8 +104,9 @@ def is_right(
         True for the same answer as the reference or an alias. For numbers also where one side is a decimal of three
         or more significant digits that rounds the other, which has no finite decimal (0.333 for 1/3, 1.41 for the
         root of 2, but not 0.51 for 0.5), and where one side alone is a percentage, in either reading (50% for 50 and
-        for 0.5). None for code that differs in text (tests decide) and where either of two texts is long (meaning
-        decides). False otherwise, and for what is no answer of the type.
+        for 0.5). None for code that differs in text (tests decide), where either of two texts is long (meaning
+        decides), and where mathematics gave up a comparison for lack of time. False otherwise, and for what is no
+        answer of the type.
 
     Source:
         MetaCogAgent III-D, exact match (papers.md 2.3); the tolerance is ours.
@@ -118,11 +119,14 @@ def is_right(
     """
     if canonical(answer, answer_type, options=options) is None:
         return False
-    references = (reference, *aliases)
+    references, undecided = (reference, *aliases), mathematics.undecided
     if any(same_answer(answer, right, answer_type, options=options, mathematics=mathematics) for right in references):
         return True
     if rules_of(answer_type).is_numeric:
-        return any(_rounds(answer, right, mathematics) or _is_percent_of(answer, right) for right in references)
+        is_near = any(_rounds(answer, right, mathematics) or _is_percent_of(answer, right) for right in references)
+        return is_near or (None if mathematics.undecided > undecided else False)
+    if mathematics.undecided > undecided:
+        return None
     return None if _is_undecided(answer, references, answer_type) else False
 
 

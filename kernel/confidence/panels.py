@@ -6,7 +6,7 @@ Equality of answers, weights and ties are those of `kernel.confidence.voting`.
 from collections.abc import Sequence
 from enum import StrEnum
 
-from kernel.answers import AnswerType, SameMeaning
+from kernel.answers import IN_THIS_PROCESS, AnswerType, Mathematics, SameMeaning
 from kernel.confidence.voting import Ballot, VoteCount, count_votes
 from kernel.thresholds import DECIMALS
 from kernel.values import value
@@ -55,7 +55,11 @@ def panel_order(members: Sequence[PanelMember]) -> tuple[str, ...]:
 
 
 def count_panel(
-    ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None
+    ballots: Sequence[Ballot],
+    answer_type: AnswerType,
+    *,
+    same_meaning: SameMeaning | None = None,
+    mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> VoteCount:
     """Count the votes of the agents that were asked: an answer that two of them gave wins over any that one gave.
 
@@ -70,7 +74,7 @@ def count_panel(
         >>> count_votes(votes, AnswerType.NUMBER).answer, count_panel(votes, AnswerType.NUMBER).answer
         ('4', '5')
     """
-    return count_votes(ballots, answer_type, same_meaning=same_meaning, agree=AGREE)
+    return count_votes(ballots, answer_type, same_meaning=same_meaning, agree=AGREE, mathematics=mathematics)
 
 
 def panel_stop(count: VoteCount, *, asked: int, members: int) -> PanelStop | None:

@@ -5,7 +5,7 @@ Source: MetaCogAgent Eq. 3 (papers.md 3.3): the answer is argmax_y sum_i c_i 1[y
 
 from collections.abc import Mapping, Sequence
 
-from kernel.answers import AnswerType, Cluster, SameMeaning, cluster, extract, rules_of
+from kernel.answers import IN_THIS_PROCESS, AnswerType, Cluster, Mathematics, SameMeaning, cluster, extract, rules_of
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -68,6 +68,7 @@ def count_votes(
     *,
     same_meaning: SameMeaning | None = None,
     agree: int | None = None,
+    mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> VoteCount:
     """Cluster the votes by the rules of their type, and weigh them.
 
@@ -79,6 +80,7 @@ def count_votes(
         answer_type: Type of their answers.
         same_meaning: Judgement of two long texts; None merges nothing by meaning.
         agree: Equal answers that win over fewer, whatever these weigh [count]; None leaves it to the weights.
+        mathematics: Compares expressions.
 
     Source:
         MetaCogAgent Eq. 3 (papers.md 3.3); clusters as in papers.md 2.3; ties are ours.
@@ -91,7 +93,7 @@ def count_votes(
         ('5', ['b', 'c'], {'5': 0.5, '4': 0.4})
     """
     given = [ballot.answer for ballot in ballots if ballot.answer is not None]
-    clusters = cluster(given, answer_type, same_meaning=same_meaning)
+    clusters = cluster(given, answer_type, same_meaning=same_meaning, mathematics=mathematics)
     homes = {spelling: one for one in clusters for spelling in one.spellings}
     valid = [(ballot, homes[answer]) for ballot in ballots if (answer := (ballot.answer or "").strip()) in homes]
     if not valid:

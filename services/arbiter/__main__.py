@@ -12,7 +12,7 @@ from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
-from sandbox.mathematics import Calculator
+from sandbox.mathematics import Calculators
 from services.arbiter.compose import NAME, Parts, arbitration_defaults, compose
 from services.arbiter.service.plan import default_rule
 from services.arbiter.settings import Settings
@@ -29,7 +29,7 @@ async def main() -> None:
     model_clients = await suite_models(suite)
     await model_clients.check_agents(agents)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
-    calculator = Calculator()
+    calculator = Calculators()
     # Both go on while the service starts; the first request that needs one waits for the rest of it.
     calculator.start()
     level = asyncio.create_task(asyncio.to_thread(lambda: default_rule(arbitration_defaults(settings)).level))

@@ -15,7 +15,7 @@ from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import Limits
 from sandbox import CodeSandbox
-from sandbox.mathematics import InProcessCalculator, MathematicsSource
+from sandbox.mathematics import MathematicsSource
 from services.arbiter import rest, rpc
 from services.arbiter.service.arbitration import ArbitrationContext, arbitrate
 from services.arbiter.service.claim_tracing import Encoding, Tracer
@@ -50,7 +50,7 @@ class Parts:
     agents: Callable[[], Sequence[AgentConfig]]
     encoder: Encoding
     close: Callable[[], Awaitable[None]]
-    calculator: MathematicsSource = field(default_factory=InProcessCalculator)
+    calculator: MathematicsSource
     keyring: Keyring = field(default_factory=Keyring)
     health: Health = field(default_factory=lambda: Health({}))
 

@@ -14,6 +14,7 @@ from configuration.dimensions import SHIPPED, read_dimensions
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
+from sandbox.mathematics import Calculators
 from services.delegation.compose import NAME, Parts, compose
 from services.delegation.settings import Settings
 
@@ -29,6 +30,8 @@ async def main() -> None:
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     model_clients = await suite_models(suite)
     await model_clients.check_agents(agents)
+    calculator = Calculators()
+    calculator.start()  # it gets ready while the service starts; the first task that needs it waits for the rest
     parts = Parts(
         engine=db.build_engine(suite.database_url),
         reading=db.build_engine(suite.database_url, connections=db.CONNECTIONS // 2),
@@ -36,10 +39,14 @@ async def main() -> None:
         embeddings=embeddings,
         agents=agents.current,
         dimensions=read_dimensions(settings.dimensions_file or SHIPPED),
+        calculator=calculator,
         check_agents=partial(model_clients.check_agents, agents),
         keyring=keyring,
     )
-    await serve(compose(settings, parts), read(HttpSettings))
+    try:
+        await serve(compose(settings, parts), read(HttpSettings))
+    finally:
+        await asyncio.to_thread(calculator.close)
 
 
 def migrate() -> None:

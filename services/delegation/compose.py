@@ -27,6 +27,7 @@ from kernel.confidence.rules import DEFAULT_RULES, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from kernel.msv.experience import SimilarityCalibration
+from sandbox.mathematics import MathematicsSource
 from services.delegation import rest, rpc
 from services.delegation.core.routine import DEFAULT_ROUTINE, Routine
 from services.delegation.sandbox import Sandbox
@@ -70,6 +71,7 @@ class Parts:
         embeddings: Client of the sentence encoder.
         agents: The configured agents.
         dimensions: The configured dimensions.
+        calculator: Compares mathematical expressions; whoever made it closes it.
         check_agents: Returns if the agents can be read.
         keyring: The API keys.
         experience_pause_s: Pause before the first restart of the recorder of experience [s].
@@ -82,6 +84,7 @@ class Parts:
     embeddings: Embeddings
     agents: Callable[[], Sequence[AgentConfig]]
     dimensions: Sequence[Dimension]
+    calculator: MathematicsSource
     check_agents: Check = _nothing
     keyring: Keyring = field(default_factory=Keyring)
     recalibration_interval_s: float = INTERVAL_S
@@ -153,10 +156,12 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         requests=PostgresRequests(of_tasks),
         merger=ResultMerger(
             sandbox=sandbox,
+            calculator=parts.calculator,
             now=lambda: datetime.now(UTC),
             test_timeout_s=settings.test_timeout_ms / 1000,
             judge=settings.judge_agent,
         ),
+        calculator=parts.calculator,
         recalibrations=recalibrator.in_force,
         uninformative=recalibrator.uninformative,
         on_label=on_label,

@@ -154,7 +154,13 @@ async def _close_nothing() -> None:
 
 def parts_of(clients: ModelClients, agents: Sequence[AgentConfig], encoder: Encoding, _: ArbitrationDefaults) -> Parts:
     """The parts of an arbiter over fakes."""
-    return Parts(model_clients=clients, agents=lambda: agents, encoder=encoder, close=_close_nothing)
+    return Parts(
+        model_clients=clients,
+        agents=lambda: agents,
+        encoder=encoder,
+        calculator=InProcessCalculator(),
+        close=_close_nothing,
+    )
 
 
 def arbiter_over(parts: Parts, health: Health) -> AbstractAsyncContextManager[Running]:

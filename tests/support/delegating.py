@@ -16,6 +16,7 @@ from kernel.confidence.rules import Exploration, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
+from sandbox.mathematics import InProcessCalculator, MathematicsSource
 from services.delegation.compose import CONTRACT, Parts, compose
 from services.delegation.service.experience.recording import ExperienceRecorder
 from services.delegation.service.recalibration import Recalibrator
@@ -93,6 +94,7 @@ async def delegation_at(
     recalibration_interval_s: float = 0.05,
     prices: Prices = NO_PRICES,
     others: Mapping[str, ModelServer] = NO_OTHERS,
+    calculator: MathematicsSource | None = None,
 ) -> AsyncIterator[Delegation]:
     """Run a delegation service on `llm`; without an encoder only a model can classify tasks."""
     parts = Parts(
@@ -102,6 +104,7 @@ async def delegation_at(
         embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),
         agents=lambda: agents,
         dimensions=dimensions,
+        calculator=calculator or InProcessCalculator(),
         keyring=keyring or Keyring(),
         recalibration_interval_s=recalibration_interval_s,
     )

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from chassis.serving.events import Emit, stream_of
 from configuration.agents import AgentConfig
 from inference import ModelClients, Spend
 from kernel.envelope import limits
-from sandbox.mathematics import InProcessCalculator, MathematicsSource
+from sandbox.mathematics import MathematicsSource
 from services.arbiter import metrics
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
@@ -29,8 +29,8 @@ class ArbitrationContext:
         tracer: Computes the embedding measures.
         defaults: The values of a request that leaves something out.
         default_agents: The agents that take part when a request names none.
-        tracing_timeout_s: Time that the embedding measures may take after the answer, if as much is left [s].
         calculator: Compares mathematical expressions.
+        tracing_timeout_s: Time that the embedding measures may take after the answer, if as much is left [s].
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
@@ -38,8 +38,8 @@ class ArbitrationContext:
     tracer: Tracer
     defaults: ArbitrationDefaults
     default_agents: DefaultAgents
+    calculator: MathematicsSource
     tracing_timeout_s: float = 5.0
-    calculator: MathematicsSource = field(default_factory=InProcessCalculator)
 
 
 def arbitrate(request: ArbitrateRequest, *, context: ArbitrationContext) -> AsyncGenerator[Event, None]:
@@ -65,7 +65,8 @@ async def _run(
     spend = Spend(limits(request.envelope, plan.sufficient_limits(context.defaults.limits)), models=agents.clients)
     emit(_started(plan, agents))
     stages = SamplingStages(plan, temperatures(request, context.defaults), agents, spend, base_seed(request))
-    run = ArbitrationRun(plan, stages, spend, emit, context.calculator.within(spend.seconds_left))
+    mathematics = context.calculator.within(spend.seconds_left)
+    run = ArbitrationRun(plan, stages, spend, emit, mathematics)
     await run.run()
     outcome = ArbitrationOutcome(plan=plan, run=run, stages=stages, usage=spend.ledger.usage(), started_at=started_at)
     emit(await answer_settled(outcome))

@@ -32,7 +32,7 @@ from services.arbiter.service.stages import ARBITRATE, SOLVE, Batch, Stages
 from services.arbiter.service.values import Critique, CritiqueFinished, Event, SolversFinished
 
 LIMITS_REACHED = (BudgetExhausted.reason, DeadlineExceeded.reason)
-UNDECIDED = "{} comparisons of mathematical expressions took too long; such answers count as different"
+UNDECIDED = "{}; such answers count as different"
 
 
 class ArbitrationRun:
@@ -92,7 +92,7 @@ class ArbitrationRun:
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
         if self.mathematics.undecided:
-            self.reasons.append(UNDECIDED.format(self.mathematics.undecided))
+            self.reasons.append(UNDECIDED.format(self.mathematics.timeout_reason))
         self.exhausted = self.exhausted or self._spend.ledger.exhausted
 
     async def _run_stages(self) -> None:

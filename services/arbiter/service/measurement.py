@@ -1,6 +1,5 @@
 """This use case measures samples that exist, without a model call."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -14,7 +13,7 @@ from kernel.arbitration.defaults import NOVEL_BELOW, OVERCONFIDENT
 from kernel.arbitration.modes import AnswerSource
 from kernel.errors import MalformedRequest
 from kernel.values import value
-from sandbox.mathematics import InProcessCalculator, LimitedMathematics, MathematicsSource
+from sandbox.mathematics import LimitedMathematics, MathematicsSource
 from services.arbiter.service.claim_tracing import QuestionClaims, Tracer
 from services.arbiter.service.measures import NOT_ASKED, JudgedQuestions, Judgement, Thresholds, judged
 from services.arbiter.service.samples import AnswerForm, CountedSamples, counted
@@ -65,11 +64,8 @@ class MeasureLimits:
     solvers: int = 64
 
 
-HERE = InProcessCalculator()
-
-
 async def measure(
-    request: MeasureRequest, *, tracer: Tracer, most: MeasureLimits, calculator: MathematicsSource = HERE
+    request: MeasureRequest, *, tracer: Tracer, most: MeasureLimits, calculator: MathematicsSource
 ) -> MeasureResponse:
     """Measure the question, or each in the batch, computed together.
 
@@ -83,7 +79,7 @@ async def measure(
     traces = await _traces(request, questions, tracer, thresholds)
     until = time.monotonic() + COMPARING_SECONDS
     mathematics = partial(calculator.within, lambda: until - time.monotonic())
-    results = await asyncio.to_thread(_measured, questions, traces, thresholds, mathematics)
+    results = await calculator.run(_measured, questions, traces, thresholds, mathematics)
     duration_ms = milliseconds_since(started_at)
     if request.batch:
         summary = _summary([question.truth is not None for question in questions], results)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernel.answers import IN_THIS_PROCESS, Mathematics, is_right
+from kernel.answers import Mathematics, is_right
 from kernel.arbitration.claims import ClaimShares
 from kernel.arbitration.consensus import ConsensusChoice, consensus_choice
 from kernel.arbitration.failures import FailureEvidence, failure_regimes, is_overconfident_error
@@ -37,20 +37,20 @@ class Judgement:
     Attributes:
         counted: Its samples by their answers.
         form: Form of the answers.
+        mathematics: Compares expressions.
         truth: The right answer; None where it is not known.
         aliases: Other spellings of it; they decide what is right, and never which samples count as one answer.
         without_arbiter: Source of the answer where the solvers' vote decides.
         traced: The embedding measures, or the reason why there are none.
-        mathematics: Compares expressions.
     """
 
     counted: CountedSamples
     form: AnswerForm
+    mathematics: Mathematics
     truth: str | None = None
     aliases: Sequence[str] = ()
     without_arbiter: AnswerSource = AnswerSource.SOLVER_FALLBACK
     traced: ClaimShares | str = NOT_ASKED
-    mathematics: Mathematics = IN_THIS_PROCESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """This use case replays the stages of an arbitration from a recording, without a model call."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from kernel.envelope import LARGEST_LIMIT, Limits, StageUsage, limits
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.ledger import Ledger
 from kernel.seeds import derived_seed
-from sandbox.mathematics import InProcessCalculator, LimitedMathematics, MathematicsSource
+from sandbox.mathematics import LimitedMathematics, MathematicsSource
 from services.arbiter.errors import RecordingTooShort
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
@@ -126,16 +125,13 @@ def _as_drawn(sample: Sample) -> DrawnSample:
 UNLIMITED = Limits(max_generations=LARGEST_LIMIT, max_generated_tokens=LARGEST_LIMIT, timeout_ms=LARGEST_LIMIT)
 
 
-HERE = InProcessCalculator()
-
-
 async def replay(
     request: ReplayRequest,
     *,
     defaults: ArbitrationDefaults,
     tracer: Tracer,
     most: MeasureLimits,
-    calculator: MathematicsSource = HERE,
+    calculator: MathematicsSource,
 ) -> ReplayResponse:
     """Arbitrate the recorded question again, and compare with the answer of the whole recording.
 
@@ -156,7 +152,7 @@ async def replay(
         raise recorded.missing
     outcome = ArbitrationOutcome(plan=plan, run=run, stages=recorded, usage=spend.ledger.usage(), started_at=started_at)
     finished = await arbitration_finished(outcome, tracer, None)
-    recorded_answer, same = await asyncio.to_thread(_compared, recorded, run.state.form, finished.answer, mathematics)
+    recorded_answer, same = await mathematics.run(_compared, recorded, run.state.form, finished.answer, mathematics)
     return ReplayResponse(
         id=request.id,
         arbitration=finished,
@@ -239,5 +235,5 @@ def _compared(
     choice = consensus_choice(counts.solver, counts.arbiter)
     if choice is None:
         return None, None
-    same = same_canonical(choice.answer, answer, form.answer_type, mathematics) if answer else None
+    same = same_canonical(choice.answer, answer, form.answer_type, mathematics=mathematics) if answer else None
     return choice.answer, same

@@ -1,6 +1,5 @@
 """This module makes the events that end an arbitration: its answer, and its result with all measures."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -106,7 +105,7 @@ async def _judged(outcome: ArbitrationOutcome, traced: ClaimShares | str) -> Jud
         traced=traced,
         mathematics=run.mathematics,
     )
-    return (await asyncio.to_thread(judged, [question], plan.thresholds))[0]
+    return (await run.mathematics.run(judged, [question], plan.thresholds))[0]
 
 
 def _answer_text(outcome: ArbitrationOutcome, found: JudgedQuestions) -> str:

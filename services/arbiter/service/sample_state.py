@@ -1,13 +1,13 @@
 """This state holds the samples of an arbitration so far, and their counts."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernel.answers import Mathematics, entropy
+from kernel.answers import entropy
 from kernel.arbitration.consensus import ranked_answers
 from kernel.arbitration.modes import Phase
 from kernel.arbitration.tallies import Tally
+from sandbox.mathematics import LimitedMathematics
 from services.arbiter.service.meaning_judge import MeaningJudge
 from services.arbiter.service.samples import (
     AnswerForm,
@@ -38,7 +38,7 @@ class SampleState:
         form: Form of the answer.
     """
 
-    def __init__(self, solvers: int, form: AnswerForm, meanings: MeaningJudge, mathematics: Mathematics) -> None:
+    def __init__(self, solvers: int, form: AnswerForm, meanings: MeaningJudge, mathematics: LimitedMathematics) -> None:
         self.solved: list[list[DrawnSample]] = [[] for _ in range(solvers)]
         self.arbitrated: list[DrawnSample] = []
         self.critiques: dict[int, Critique] = {}
@@ -59,15 +59,20 @@ class SampleState:
             solved, arbitrated = self._answers
             result = counted_canonical(solved, arbitrated, form)
             if result is None:
-                result = await asyncio.to_thread(counted, solved, arbitrated, form, same_meaning, self._mathematics)
+                result = await self._mathematics.run(
+                    counted, solved, arbitrated, form, same_meaning, mathematics=self._mathematics
+                )
             self._counted = (state, result)
 
     @property
     def counted(self) -> CountedSamples:
-        """Return all samples by their answers; `count` counts them beforehand."""
+        """Return all samples by their answers, as `count` counted them.
+
+        Raises:
+            RuntimeError: When the samples have changed since, which is a mistake of the caller.
+        """
         if self._counted is None or self._counted[0] != self._state:
-            result = counted(*self._answers, self.form, self._same_meaning, self._mathematics)
-            self._counted = (self._state, result)
+            raise RuntimeError("the samples have changed since they were counted: `await count()` first")
         return self._counted[1]
 
     @property

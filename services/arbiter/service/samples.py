@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernel.answers import (
-    IN_THIS_PROCESS,
     AnswerType,
     Mathematics,
     SameMeaning,
@@ -99,7 +98,8 @@ def counted(
     arbiter: Sequence[str | None],
     form: AnswerForm,
     same_meaning: SameMeaning | None = None,
-    mathematics: Mathematics = IN_THIS_PROCESS,
+    *,
+    mathematics: Mathematics,
 ) -> CountedSamples:
     """Count answers; those that mean the same count as one.
 

@@ -31,6 +31,7 @@ from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
 from kernel.learning.profiles import Profile
 from kernel.outcomes import degraded_reasons, is_degraded
 from kernel.values import value
+from sandbox.mathematics import MathematicsSource
 from services.delegation.metrics import TASKS
 from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.executor_choice import (
@@ -98,6 +99,7 @@ class ProcessContext:
         round_robin: Gives tasks to agents in turn.
         requests: The store of request identifiers.
         merger: Checks answers.
+        calculator: Compares expressions.
         recalibrations: Maps of verbalized confidences, by agent.
         uninformative: Agents whose verbalized confidence has no weight.
         on_label: Called when there is a new label.
@@ -113,6 +115,7 @@ class ProcessContext:
     round_robin: RoundRobin
     requests: RequestStore[TaskDocument]
     merger: ResultMerger
+    calculator: MathematicsSource
     defaults: TaskDefaults
     recalibrations: Recalibrations = dict
     uninformative: Uninformative = frozenset
@@ -231,7 +234,8 @@ class _TaskRun:
         task.emit(TaskStarted(task_id=self._task_id, run_id=request.run_id, agents=list(task.agents)))
         with task.reserved_for("execute", self._max_tokens):
             choice, decision = await self._choose_executor()
-        solver = TaskSolver(task, request, choice, self._max_tokens)
+        mathematics = self._context.calculator.within(task.spend.seconds_left)
+        solver = TaskSolver(task, request, choice, self._max_tokens, mathematics=mathematics)
         with task.reserved_for("judge", JUDGE_MAX_TOKENS) if self._judge_is_affordable() else nullcontext():
             await solver.solve(decision)
             solution = await solver.solution()

@@ -14,6 +14,7 @@ from kernel.confidence.voting import answer_in
 from kernel.conversation import chat_of_prompt
 from kernel.errors import MetacogError
 from kernel.msv.ratings import SCALE, rating_schema
+from sandbox.mathematics import MathematicsSource
 from services.delegation import prompts
 from services.delegation.metrics import LABELS
 from services.delegation.service.task_context import TaskContext
@@ -57,12 +58,14 @@ class ResultMerger:
 
     Attributes:
         sandbox: Runs code.
+        calculator: Compares expressions.
+        now: Wall clock.
         test_timeout_s: Time that code and tests get [s].
         judge: Agent that judges where the request names none; empty: the model that classifies.
-        now: Wall clock.
     """
 
     sandbox: SandboxRunner
+    calculator: MathematicsSource
     now: Callable[[], datetime]
     test_timeout_s: float = 5.0
     judge: str = ""
@@ -75,7 +78,7 @@ class ResultMerger:
             return None
         label: AnswerLabel | None = None
         if request.expected is not None:
-            label = self._compare(request.expected, winner, kind)
+            label = await self._compare(request.expected, winner.text, kind, task)
         elif request.unit_tests is not None:
             label = await self._test(request.unit_tests, winner.text, task)
         elif request.judge is not None:
@@ -84,12 +87,19 @@ class ResultMerger:
             LABELS.labels(label.checker, str(label.correct).lower()).inc()
         return label
 
-    def _compare(self, expected: Expected, winner: AgentAnswered, kind: AnswerType) -> AnswerLabel:
-        answer = answer_in(winner.text, kind)
-        correct = False if answer is None else is_right(answer, expected.answer, kind, aliases=expected.aliases)
-        details = {True: "equal to the expected answer", False: "not equal to the expected answer"}
-        detail = "equality cannot tell" if correct is None else details[correct]
-        detail = detail if answer is not None else "the text holds no answer"
+    async def _compare(self, expected: Expected, text: str, kind: AnswerType, task: TaskContext) -> AnswerLabel:
+        answer, correct = answer_in(text, kind), None
+        if answer is None:
+            correct, detail = False, "the text holds no answer"
+        else:
+            mathematics = self.calculator.within(task.spend.seconds_left)
+            correct = await mathematics.run(
+                is_right, answer, expected.answer, kind, aliases=expected.aliases, mathematics=mathematics
+            )
+            details = {True: "equal to the expected answer", False: "not equal to the expected answer"}
+            detail = details[correct] if correct is not None else mathematics.timeout_reason or "equality cannot tell"
+            if correct is None and mathematics.timeout_reason:
+                task.degraded_reasons.append(f"{detail}; it is not known whether the answer is right")
         return AnswerLabel(correct=correct, checker=Checker.EXPECTED, detail=detail, judged_at=self.now())
 
     async def _test(self, tests: UnitTests, text: str, task: TaskContext) -> AnswerLabel:

@@ -10,7 +10,7 @@ from chassis.clock import milliseconds_since
 from chassis.log import logger
 from configuration.agents import AgentConfig
 from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKind
-from kernel.answers import AnswerType, inferred_type
+from kernel.answers import AnswerType, canonical, inferred_type
 from kernel.confidence.panels import PanelStop, count_panel, panel_stop
 from kernel.confidence.rules import Baseline, TaskMode
 from kernel.confidence.voting import Ballot, VoteCount, answer_in, count_votes
@@ -18,6 +18,7 @@ from kernel.conversation import chat_of_prompt
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.thresholds import DECIMALS
+from sandbox.mathematics import LimitedMathematics
 from services.delegation import prompts
 from services.delegation.service.executor_choice import ExecutorChoice
 from services.delegation.service.result_merger import same_meanings
@@ -66,16 +67,26 @@ class TaskSolver:
         request: The request.
         choice: The assessments of the agents.
         max_tokens: Tokens of an answer [count].
+        mathematics: Compares expressions.
 
     Attributes:
         error: The last error of an agent; None while none failed.
     """
 
-    def __init__(self, task: TaskContext, request: ProcessRequest, choice: ExecutorChoice, max_tokens: int) -> None:
+    def __init__(
+        self,
+        task: TaskContext,
+        request: ProcessRequest,
+        choice: ExecutorChoice,
+        max_tokens: int,
+        *,
+        mathematics: LimitedMathematics,
+    ) -> None:
         self._task = task
         self._request = request
         self._choice = choice
         self._max_tokens = max_tokens
+        self._mathematics = mathematics
         self._given = request.answer_type or (request.expected.answer_type if request.expected else None)
         self._given = self._given or (AnswerType.CODE if request.unit_tests else None)
         self._guess = self._given or inferred_type(task.question).answer_type
@@ -102,7 +113,11 @@ class TaskSolver:
         ballots = self._ballots(kind)
         same_meaning = await same_meanings(self._task, [ballot.answer for ballot in ballots if ballot.answer], kind)
         count = count_votes if self._panel_stop is None else count_panel
-        votes = count(ballots, kind, same_meaning=same_meaning)
+        votes = await self._mathematics.run(
+            count, ballots, kind, same_meaning=same_meaning, mathematics=self._mathematics
+        )
+        if reason := self._mathematics.timeout_reason:
+            self._task.degraded_reasons.append(f"{reason}; such answers count as different")
         answers = [
             replace(each, answer=votes.answers.get(each.agent), won=each.agent in votes.winners)
             for each in self._answers
@@ -171,7 +186,8 @@ class TaskSolver:
             if answer.failure:
                 self._task.degraded_reasons.append(f"{name} failed: {answer.failure}")
             kind = self._answer_type()
-            self._panel_stop = panel_stop(count_panel(self._ballots(kind), kind), asked=asked + 1, members=len(panel))
+            count = await self._mathematics.run(count_panel, self._ballots(kind), kind, mathematics=self._mathematics)
+            self._panel_stop = panel_stop(count, asked=asked + 1, members=len(panel))
             if self._panel_stop is not None:
                 break
         if self._panel_stop is PanelStop.BUDGET_EXHAUSTED:
@@ -252,11 +268,10 @@ class TaskSolver:
         except MetacogError as error:
             self._fail(text, error)
         answer = answer_in(text.content, self._guess) if text.content.strip() else None
-        votes = count_votes([Ballot(agent=name, answer=answer, weight=1.0)], self._guess)
         return AgentAnswered(
             agent=name,
             model=client.model,
-            answer=votes.answer,
+            answer=canonical(answer, self._guess) if answer else None,
             weight=self._weight(name),
             text=text.content.strip() if not text.failure else "",
             usage=text.usage,

@@ -5,7 +5,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 from kernel.answers import AnswerType, canonical, listed_options, rules_of
-from kernel.answers.equality import is_expression, same_canonical
+from kernel.answers.equality import is_expression
 from kernel.values import value
 from kernel.votes.drafts import draft_answer, draft_type
 from kernel.votes.votes import is_comparable
@@ -98,7 +98,7 @@ def _compared(one: str | None, other: str | None, answer_type: AnswerType, optio
         return _unknown(UnknownAgreement.WORDING)
     if rules.is_mathematical and (is_expression(first) or is_expression(second)):
         return _unknown(UnknownAgreement.MATHEMATICS)
-    return AnswerAgreement(agrees=same_canonical(first, second, answer_type))
+    return AnswerAgreement(agrees=False)  # of other types, equal answers have one canonical form
 
 
 def _contains(one: str, other: str) -> bool:

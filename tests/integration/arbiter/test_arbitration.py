@@ -17,7 +17,7 @@ from metacog.common.v1 import answer_pb2
 from configuration.agents import AgentConfig
 from inference import Embedded, Encoder
 from kernel.outcomes import NO_VALID_ANSWER
-from sandbox.mathematics import InProcessCalculator, Job, LimitedMathematics, TooLate
+from sandbox.mathematics import InProcessCalculator, Job, LimitedMathematics, TooLate, always
 from tests.support.apis import ApiError, Body, Events, RpcApi
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, sample_text, stage_of
 from tests.support.models.scripted_llm import LLAMACPP, MINIMAL, ErrorReply, Hangup, ScriptedChoice, ScriptedLLM, Stall
@@ -705,7 +705,7 @@ class Pausing(InProcessCalculator):
 
     def within(self, seconds_left: Callable[[], float] = lambda: inf) -> LimitedMathematics:
         """Mathematics that waits."""
-        return LimitedMathematics(self._compared, seconds_left, most=inf)
+        return LimitedMathematics(always(self._compared), seconds_left, most=inf)
 
     def _compared(self, job: Job, seconds: float) -> bool:
         self.asked.set()
@@ -737,7 +737,7 @@ async def test_expressions_that_take_too_long_count_as_different_with_a_reason(s
     class Late(InProcessCalculator):
         def within(self, seconds_left: Callable[[], float] = lambda: 0.0) -> LimitedMathematics:
             return LimitedMathematics(
-                lambda job, seconds: pytest.fail("no comparison begins after the deadline"), lambda: 0.0
+                always(lambda job, seconds: pytest.fail("no comparison begins after the deadline")), lambda: 0.0
             )
 
     scripted.answer = Script([r"\sqrt{4}"] * 5 + ["2"] * 5, ["2"] * 50)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from kernel.answers import AnswerType, cluster, is_right
-from sandbox.mathematics import Calculator, LimitedMathematics, TooLate
+from sandbox.mathematics import Calculator, Calculators, LimitedMathematics, TooLate, always
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,28 @@ def test_a_question_has_so_much_time_and_no_more() -> None:
         raise TooLate
 
     left = iter([2.0, 0.0, 0.0])
-    question = LimitedMathematics(never, lambda: next(left))
+    question = LimitedMathematics(always(never), lambda: next(left))
 
     assert [question.same("a", "b"), question.same("a", "c"), question.value("a")] == [False, False, None]
-    assert asked == [2.0]
+    assert len(asked) == 1
+    assert 0 < asked[0] <= 2.0
     assert question.undecided == 3
+
+
+async def test_a_question_on_the_event_loop_is_a_mistake_that_is_found() -> None:
+    with pytest.raises(RuntimeError, match="not on an event loop"):
+        Calculators().within().same(r"\sqrt{2}", r"\sqrt{3}")
+
+
+async def test_the_start_of_a_process_takes_nothing_from_the_time_of_a_question() -> None:
+    calculators = Calculators()
+    question = calculators.within()
+    try:
+        same = await question.run(question.same, r"\sqrt{8}", r"2\sqrt{2}")  # which starts the first process
+    finally:
+        calculators.close()
+
+    assert (same, question.undecided, question.timeout_reason) == (True, 0, "")
 
 
 def test_what_it_found_is_remembered(calculator: Calculator) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kernel.answers import AnswerType
+from kernel.answers import IN_THIS_PROCESS, AnswerType
 from kernel.envelope import BudgetExhausted
 from services.arbiter.service.meaning_judge import MOST_ROUNDS, MeaningJudge
 from services.arbiter.service.samples import AnswerForm, counted
@@ -33,7 +33,9 @@ class Model:
 
 
 def merged(meanings: MeaningJudge, answers: Sequence[str]) -> list[int]:
-    counts = counted([list(answers)], [], AnswerForm(answer_type=AnswerType.TEXT), meanings).tally.solver
+    counts = counted(
+        [list(answers)], [], AnswerForm(answer_type=AnswerType.TEXT), meanings, mathematics=IN_THIS_PROCESS
+    ).tally.solver
     return sorted(counts.values(), reverse=True)
 
 

@@ -9,6 +9,7 @@ from kernel.answers import AnswerType
 from kernel.arbitration.modes import AnswerSource, Regime
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
+from sandbox.mathematics import InProcessCalculator
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measurement import MeasureLimits, measure
 from services.arbiter.service.values import MeasureRequest, MeasureResponse, SampledQuestion
@@ -19,7 +20,7 @@ MOST = MeasureLimits(samples=100, solvers=4)
 
 async def measured(*, encoder: Any = None, **fields: Any) -> MeasureResponse:  # noqa: ANN401
     tracer = Tracer(encoder or WordEncoder(), batch_timeout_s=5)
-    return await measure(MeasureRequest(**fields), tracer=tracer, most=MOST)
+    return await measure(MeasureRequest(**fields), tracer=tracer, most=MOST, calculator=InProcessCalculator())
 
 
 async def test_the_example_of_the_contract_comes_out() -> None:

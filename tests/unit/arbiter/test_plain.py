@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.answers import AnswerType, cluster
+from kernel.answers import IN_THIS_PROCESS, AnswerType, cluster
 from services.arbiter.service.samples import AnswerForm, counted
 
 NUMBERS = st.one_of(
@@ -21,7 +21,7 @@ def by_kernel(answers: list[str], kind: AnswerType) -> dict[str, int]:
 
 
 def by_us(answers: list[str], kind: AnswerType) -> dict[str, int]:
-    return dict(counted([list(answers)], [], AnswerForm(answer_type=kind)).tally.solver)
+    return dict(counted([list(answers)], [], AnswerForm(answer_type=kind), mathematics=IN_THIS_PROCESS).tally.solver)
 
 
 @settings(max_examples=25, deadline=None)
@@ -37,7 +37,9 @@ def test_so_are_truths_and_letters(truths: list[str], letters: list[str]) -> Non
 
 
 def test_solvers_and_arbiter_share_their_canonical_forms() -> None:
-    found = counted([["$12", "x"], ["12.0"]], ["12", None], AnswerForm(answer_type=AnswerType.NUMBER))
+    found = counted(
+        [["$12", "x"], ["12.0"]], ["12", None], AnswerForm(answer_type=AnswerType.NUMBER), mathematics=IN_THIS_PROCESS
+    )
 
     assert found.solvers == [["12", None], ["12"]]
     assert found.arbiter == ["12", None]

@@ -38,8 +38,9 @@ from kernel.votes.votes import (
     votes_to_ask,
 )
 from sandbox import CodeSandbox, SandboxUnavailable
-from sandbox.mathematics import InProcessCalculator, LimitedMathematics, MathematicsSource
+from sandbox.mathematics import LimitedMathematics, MathematicsSource
 from services.arbiter import metrics
+from services.arbiter.service.arbitration_run import UNDECIDED
 from services.arbiter.service.stage_agents import DEFAULT_AGENT, StageAgent
 from services.arbiter.service.voting.values import (
     AnswerVotes,
@@ -65,20 +66,20 @@ class VoteContext:
         model_clients: Their model clients.
         limits: The envelope of a request without one.
         max_tokens: Tokens of a vote whose request states none [count].
+        calculator: Compares mathematical expressions.
         default_agents: Identifiers of the agents that vote when a request names none; empty: the default model.
         programs: Whether models may write programs that are run.
         sandbox: Runs them.
-        calculator: Compares mathematical expressions.
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
     model_clients: ModelClients
     limits: Limits
     max_tokens: int
+    calculator: MathematicsSource
     default_agents: Sequence[str] = ()
     programs: bool = True
     sandbox: CodeSandbox = field(default_factory=CodeSandbox)
-    calculator: MathematicsSource = field(default_factory=InProcessCalculator)
 
 
 def vote(request: VoteRequest, *, context: VoteContext) -> AsyncGenerator[VoteEvent, None]:
@@ -125,7 +126,8 @@ async def _run(
     sources, left_out = await _sources(request, question, context)
     spend = Spend(limits(request.envelope, _widened(context.limits, rule, question)), models=_clients(sources, agents))
     voters = Voters(question=question, agents=agents, spend=spend, sandbox=context.sandbox)
-    run = VoteRun(rule, sources, voters, emit, context.calculator.within(spend.seconds_left), left_out)
+    mathematics = context.calculator.within(spend.seconds_left)
+    run = VoteRun(rule, sources, voters, emit, mathematics, left_out)
     emit(
         VoteStarted(
             run_id=request.run_id,
@@ -278,7 +280,7 @@ class VoteRun:
         led_by = self._groups[0].canonical if self._groups else None
         self._votes.append(Vote(source=source, answer=answered.answer, passes_tests=answered.passes_tests))
         question = self._voters.question
-        self._groups = await asyncio.to_thread(
+        self._groups = await self._mathematics.run(
             vote_groups, self._votes, question.answer_type, options=question.options, mathematics=self._mathematics
         )
         index = len(self._votes) - 1
@@ -310,7 +312,7 @@ class VoteRun:
         reasons = degraded_reasons(
             Outcome.ABSTAINED if outcome is VoteOutcome.ABSTAINED else Outcome.ANSWERED,
             ["BUDGET_EXHAUSTED: a limit ended the vote early"] if stop is VoteStop.BUDGET_EXHAUSTED else [],
-            of_agents=[f"SOURCE_LEFT_OUT: {one}" for one in self._left_out],
+            of_agents=[*(f"SOURCE_LEFT_OUT: {one}" for one in self._left_out), *self._not_compared()],
         )
         return VoteFinished(
             outcome=outcome,
@@ -335,6 +337,10 @@ class VoteRun:
             duration_ms=duration_ms,
             evidence=vote_evidence(self._groups, self._with_models(), options=len(self._voters.question.options)),
         )
+
+    def _not_compared(self) -> Sequence[str]:
+        reason = self._mathematics.timeout_reason
+        return [UNDECIDED.format(reason)] if reason else []
 
     def _with_models(self) -> Sequence[Vote]:
         """Return the votes by the models that answered: two agents may speak for one model."""

@@ -268,6 +268,8 @@ def test_what_would_take_long_to_multiply_out_is_not_compared(a: str, b: str) ->
 class Sworn:
     """Says that everything is the same, and worth 1."""
 
+    undecided = 0
+
     def same(self, a: str, b: str) -> bool:
         """Yes."""
         return True
@@ -275,6 +277,21 @@ class Sworn:
     def value(self, plain: str) -> Fraction:
         """One."""
         return Fraction(1)
+
+
+class Tired(Sworn):
+    """Gives up every comparison."""
+
+    def same(self, a: str, b: str) -> bool:
+        """Nothing that is known."""
+        self.undecided += 1
+        return False
+
+
+def test_what_was_not_compared_for_lack_of_time_is_neither_right_nor_wrong() -> None:
+    assert is_right(r"\sqrt{2}", r"\frac{2}{\sqrt{2}}", TEXT, mathematics=Tired()) is None
+    assert is_right("1.00", r"\sqrt{2}", NUMBER, mathematics=Tired()) is True  # as its value says
+    assert is_right("2", "3", NUMBER, mathematics=Tired()) is False  # plain numbers need no comparison
 
 
 def test_the_given_mathematics_compares_expressions_and_nothing_else() -> None:
