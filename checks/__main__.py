@@ -1,4 +1,4 @@
-"""`python -m checks` fails for what it finds in names, migrations, comparisons, citations and docstrings of deciding code.
+"""`python -m checks` fails for what it finds in names, migrations, comparisons, citations and docstrings of deciders.
 
 It reports sizes without failing.
 """
