@@ -39,7 +39,7 @@ FAST := kernel chassis inference configuration sandbox services embedded encoder
 test-fast: setup-dev ## run the unit and contract tests, without a real model, in about three minutes
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not real_model" $(FAST) $(ARGS)
 
-# What each fault did; `make docs` makes the table of docs/operations.md from it. Empty: it is only printed.
+# What each fault did; `make docs` makes the table of docs/evaluation/faults.md from it. Empty: it is only printed.
 METACOG_TEST_FAULTS ?= docs/evaluation/faults.json
 test-hard: setup-test ## break the real parts: frozen, killed, full, locked; hostile callers; `make test` runs the quick ones
 	@METACOG_TEST_FAULTS=$(METACOG_TEST_FAULTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "hard or not hard" tests/faults $(ARGS)

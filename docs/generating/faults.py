@@ -1,4 +1,4 @@
-"""This module makes the table of faults in docs/operations.md from what `make test-hard` measured.
+"""This module makes the table of faults in docs/evaluation/faults.md from what `make test-hard` measured.
 
 The tests store their rows in `faults.json`, each under its own name, so that a part of them may be run again.
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 RESULTS = Path("docs", "evaluation", "faults.json")
-PAGE = Path("docs", "operations.md")
+PAGE = Path("docs", "evaluation", "faults.md")
 BEGIN, END = "<!-- faults: made by `make docs` -->", "<!-- end of faults -->"
 COLUMNS = ("fault", "clients_see", "kept", "recovery")
 HEAD = "| fault | clients see (strategy that answered, or error) | kept | recovery |\n|---|---|---|---|\n"

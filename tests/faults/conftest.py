@@ -1,4 +1,4 @@
-"""The table of faults: what a test measures with `fault` is printed at the end, and stored for docs/operations.md."""
+"""The table of faults: what a test measures with `fault` is printed, and stored for docs/evaluation/faults.md."""
 
 import os
 from collections.abc import Callable, Iterator
