@@ -16,7 +16,6 @@ class SuiteSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="METACOG_", env_ignore_empty=True, frozen=True)
 
     home: Path = Field(Path(".metacog"), description="Folder for what a service keeps on disk")
-    router_address: str = Field("127.0.0.1:50051", description="gRPC address of the router")
     database_url: str = Field(
         "postgresql+psycopg://metacog@127.0.0.1:5432/metacog", description="PostgreSQL with pgvector, as SQLAlchemy URL"
     )
