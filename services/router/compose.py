@@ -796,7 +796,13 @@ def _app(
     )
     rest.add_knowledge_paths(app, use_cases.knowledge)
     rest.add_calibration_paths(app, use_cases.calibration)
-    openai_rest.add_paths(app, context=context, models=parts.model_clients, aliases=settings.model_aliases)
+    openai_rest.add_paths(
+        app,
+        context=context,
+        models=parts.model_clients,
+        aliases=settings.model_aliases,
+        media_hosts=settings.media_hosts,
+    )
     reject_unserved_paths(app, CONTRACT)
     return app
 

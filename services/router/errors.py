@@ -4,6 +4,7 @@ MetacogError
 ├── UnknownStrategy          the request names a strategy that the router does not have
 ├── UnknownAssessor          the request names an assessor that the router does not have
 ├── UnknownModel             the chat request names a model that the gateway does not offer
+├── MediaSourceNotAllowed    a chat names an image, sound, video or file by a URL that may not be fetched
 ├── RunNotFound              there is no such run for this key
 ├── DocumentNotFound         there is no such document
 ├── CalibrationNotFound      there is no such recalibration map
@@ -37,6 +38,13 @@ class UnknownModel(MetacogError):
 
     code = Code.NOT_FOUND
     reason = "MODEL_NOT_FOUND"
+
+
+class MediaSourceNotAllowed(MetacogError):
+    """A chat names an image, sound, video or file by a URL that the model server may not fetch."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "MEDIA_SOURCE_NOT_ALLOWED"
 
 
 class RunNotFound(MetacogError):

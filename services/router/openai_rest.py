@@ -73,7 +73,12 @@ class OfferedModels:
 
 
 def add_paths(
-    app: Application, *, context: AnswerContext, models: BackendModelClients, aliases: Mapping[str, str]
+    app: Application,
+    *,
+    context: AnswerContext,
+    models: BackendModelClients,
+    aliases: Mapping[str, str],
+    media_hosts: Sequence[str],
 ) -> None:
     """Put the OpenAI paths on `app`."""
     offered = OfferedModels(models, aliases)
@@ -113,7 +118,9 @@ def add_paths(
         """Create a chat completion as OpenAI does; its `metacog` field explains the answer."""
         body = body_of_json(await request.body())
         answering = await offered.answering(chat_completions.model_name(body))
-        chat = chat_completions.parsed_request(body, aliases, models=answering, key_name=caller(request).name)
+        chat = chat_completions.parsed_request(
+            body, aliases, models=answering, key_name=caller(request).name, media_hosts=media_hosts
+        )
         system_one = Passthrough(models, chat)
         own_context = context.with_system_one(system_one, system_one.drafter)
         events: Events = answer(chat.request, context=own_context, origin=chat.origin)

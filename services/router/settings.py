@@ -1,9 +1,9 @@
 """This module defines the settings of the router."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
@@ -12,6 +12,7 @@ from kernel.learning.gains import MINIMUM_GAIN
 from kernel.msv.experience import DEFAULT_CALIBRATION, DEFAULT_WEIGHTS
 from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS
 from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
+from services.router.core.media_sources import media_host
 
 
 class Settings(ApiSettings):
@@ -142,6 +143,11 @@ class Settings(ApiSettings):
         30.0, gt=0, description="Time after which maps put in force by other replicas are in force here [s]"
     )
     model_aliases: dict[str, str] = Field({}, description='Model names that stand for ours, e.g. {"gpt-4o": "metacog"}')
+    media_hosts: list[Annotated[str, AfterValidator(media_host)]] = Field(
+        [],
+        description="Hosts from which the model server may fetch images, sound, video and files that a chat names by"
+        ' URL, e.g. ["images.example.com", "cdn.example.com:8443"]; empty: none, so that only data: URLs are accepted',
+    )
     answer_max_tokens: int = Field(1024, ge=1, description="Tokens of a System 1 answer whose request states none")
     system_one_max_generated_tokens: int = Field(2048, ge=1, description="Default envelope of System 1: tokens")
     max_generations: int = Field(32, ge=1, description="Default envelope of everything else: samples")

@@ -142,6 +142,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """FAILED_PRECONDITION: a label says that its run was drawn at random to be labelled, which it was not."""
     ERROR_REASON_BACKEND_REPLY_INVALID: _ErrorReason.ValueType  # 59
     """UNAVAILABLE: what the inference backend sent is no reply of HTTP, or a longer one than is read."""
+    ERROR_REASON_MEDIA_SOURCE_NOT_ALLOWED: _ErrorReason.ValueType  # 60
+    """INVALID_ARGUMENT: a chat names an image, sound, video or file by a URL that the model server may not fetch; e.g.
+    {field: "messages.0.content.1.image_url.url"}.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -271,4 +275,8 @@ ERROR_REASON_NOT_SAMPLED: ErrorReason.ValueType  # 58
 """FAILED_PRECONDITION: a label says that its run was drawn at random to be labelled, which it was not."""
 ERROR_REASON_BACKEND_REPLY_INVALID: ErrorReason.ValueType  # 59
 """UNAVAILABLE: what the inference backend sent is no reply of HTTP, or a longer one than is read."""
+ERROR_REASON_MEDIA_SOURCE_NOT_ALLOWED: ErrorReason.ValueType  # 60
+"""INVALID_ARGUMENT: a chat names an image, sound, video or file by a URL that the model server may not fetch; e.g.
+{field: "messages.0.content.1.image_url.url"}.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -31,6 +31,7 @@ from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
 from kernel.values import value
+from services.router.core.media_sources import check_media_sources
 from services.router.core.strategies import Strategy
 from services.router.errors import UnknownModel
 from services.router.service.answering.answer import RequestOrigin, StrategyResult, StrategyTask
@@ -201,7 +202,12 @@ def model_name(body: object) -> str:
 
 
 def parsed_request(
-    body: object, aliases: Mapping[str, str], *, models: Sequence[str] = (), key_name: str = ""
+    body: object,
+    aliases: Mapping[str, str],
+    *,
+    models: Sequence[str] = (),
+    key_name: str = "",
+    media_hosts: Sequence[str] = (),
 ) -> ChatRequest:
     """Return the chat request in `body`.
 
@@ -210,8 +216,10 @@ def parsed_request(
         aliases: Model names that stand for others.
         models: Names of models that answer as System 1.
         key_name: Name of the API key of the request.
+        media_hosts: Hosts from which the model server may fetch what messages name by URL.
 
     Raises:
+        MediaSourceNotAllowed: For a message that names something that may not be fetched.
         MalformedRequest: For a body that is no chat request; names the field.
         InvalidCall: For a field of the call that no backend accepts; names it.
         UnknownModel: For a model that the gateway does not offer.
@@ -228,6 +236,7 @@ def parsed_request(
         raise unknown_model(model, models)
     own_model = "" if named in MODELS else named
     turns = turns_of_chat(given.get("messages"))
+    check_media_sources(given["messages"], media_hosts)
     stream = bool_field(given, "stream")
     given |= whole_number_fields(given)
     strategy, reason = _strategy(given, Strategy.SYSTEM_ONE if own_model else MODELS[named])
