@@ -7,12 +7,13 @@
     await worker.close(within_s=5.0)
 
 The one place besides the edge that catches every exception: a failure is logged with its trace, counted, and the work
-is started again after a pause that doubles, so that no bug ends a worker silently.
+is started again after a pause that doubles, so that no bug ends a worker silently. So is a worker whose task was ended
+from outside. Work that may hang has a time limit (`round_within`), and then fails like any other.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 from prometheus_client import Counter
 
@@ -36,6 +37,32 @@ class WorkerFailing(MetacogError):
 
     code = Code.UNAVAILABLE
     reason = "WORKER_FAILING"
+
+
+class RoundTooLong(MetacogError):
+    """A round of a background worker takes so long that it probably hangs."""
+
+    code = Code.UNAVAILABLE
+    reason = "WORKER_FAILING"
+
+
+@asynccontextmanager
+async def round_within(seconds: float) -> AsyncIterator[None]:
+    """Cancel what takes longer; what runs in a thread goes on there.
+
+    Args:
+        seconds: Time that it gets [s].
+
+    Raises:
+        RoundTooLong: When it takes longer.
+    """
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise RoundTooLong(f"a round took longer than {seconds:g} s, and probably hangs") from None
 
 
 class BackgroundWorker:
@@ -75,7 +102,7 @@ class BackgroundWorker:
         """Begin to work; a second call does nothing."""
         if self._task is None:
             self._problem = ""
-            self._task = asyncio.create_task(self._run(), name=self.name)
+            self._begin()
 
     async def check(self) -> None:
         """Return while the worker works.
@@ -84,9 +111,7 @@ class BackgroundWorker:
             WorkerFailing: While it has failed and no round has returned since, before `start`, and after `close`; names
                 the last failure.
         """
-        problem = self._problem
-        if not problem and self._task is not None and self._task.done():
-            problem = "has ended"
+        problem = "has ended" if self._stop.is_set() else self._problem
         if problem:
             raise WorkerFailing(f"the worker {self.name} {problem}", worker=self.name)
 
@@ -105,7 +130,22 @@ class BackgroundWorker:
         if hanging:
             _log.error("a background worker does not end", worker=self.name)
 
-    async def _run(self) -> None:
+    def _begin(self, pause_s: float = 0.0) -> None:
+        self._task = asyncio.create_task(self._run(pause_s), name=self.name)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, ended: "asyncio.Task[None]") -> None:
+        """Start again where the task ended though nothing closed the worker, as when it was cancelled."""
+        if self._stop.is_set() or ended.get_loop().is_closed():
+            return
+        error = asyncio.CancelledError("its task was cancelled") if ended.cancelled() else ended.exception()
+        assert error is not None
+        self._count(error)
+        self._begin(self._pause_after_failure_s())
+
+    async def _run(self, pause_s: float) -> None:
+        if pause_s > 0:
+            await self._pause(pause_s)
         while not self._stop.is_set():
             try:
                 await self._work(self._stop)
@@ -113,18 +153,26 @@ class BackgroundWorker:
                 if _is_cancelled():
                     raise
                 await self._recover(error)  # something that the work waited for was cancelled, and not the worker
-            except Exception as error:  # noqa: BLE001 - no failure may end the worker
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - no failure may end the worker, nor a panic of a library
                 await self._recover(error)
             else:
                 self._failures, self._problem = 0, ""
                 await self._pause(self._interval_s)
 
     async def _recover(self, error: BaseException) -> None:
+        self._count(error)
+        await self._pause(self._pause_after_failure_s())
+
+    def _count(self, error: BaseException) -> None:
         self._failures += 1
         FAILURES.labels(self.name).inc()
         self._problem = f"failed {self._failures} times in a row, last with {type(error).__name__}: {error}"
         _log.error("a background worker failed", worker=self.name, failures=self._failures, exc_info=error)
-        await self._pause(min(self._first_pause_s * 2.0 ** min(self._failures - 1, 60), self._longest_pause_s))
+
+    def _pause_after_failure_s(self) -> float:
+        return min(self._first_pause_s * 2.0 ** min(self._failures - 1, 60), self._longest_pause_s)
 
     async def _pause(self, pause_s: float) -> None:
         await asyncio.sleep(0)

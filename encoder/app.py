@@ -88,7 +88,9 @@ class Engine:
             self._batcher.start()
             _print(f"ready: {self.name} is loaded")
             await asyncio.Event().wait()
-        except (ImportError, OSError, ValueError, RuntimeError) as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is the process's one task: without it, it serves nothing
             _print(f"the model {self.name} cannot be loaded: {error}")
             self._on_failure()
         finally:

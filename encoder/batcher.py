@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chassis.worker import BackgroundWorker
+from chassis.worker import BackgroundWorker, RoundTooLong, round_within
 from encoder.errors import EncodingFailed, Overloaded
 from encoder.model import Encoded
 
@@ -21,6 +21,8 @@ Encode = Callable[[list[str]], Encoded]
 
 # Pauses after a failed batch, before the model is tried again [s].
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+# Time that a batch may take before it counts as hung [s].
+BATCH_WITHIN_S = 60.0
 # A text that shows whether the model works again after a failure.
 TRIAL = ["warm"]
 
@@ -59,9 +61,18 @@ class Batcher:
         thread: The one thread on which it runs.
         max_batch: Texts in a batch at most.
         max_waiting: Texts that may wait.
+        within_s: Time that a batch may take before it counts as hung [s].
     """
 
-    def __init__(self, encode: Encode, thread: ThreadPoolExecutor, *, max_batch: int, max_waiting: int) -> None:
+    def __init__(
+        self,
+        encode: Encode,
+        thread: ThreadPoolExecutor,
+        *,
+        max_batch: int,
+        max_waiting: int,
+        within_s: float = BATCH_WITHIN_S,
+    ) -> None:
         self._encode = encode
         self._thread = thread
         self._max_batch = max_batch
@@ -69,6 +80,9 @@ class Batcher:
         self._jobs: deque[_Job] = deque()
         self._arrived = asyncio.Event()
         self._has_failed = False
+        self._within_s = within_s
+        # Why no batch is encoded for now: one hangs, or the model fails again and again.
+        self._down = ""
         self._worker = BackgroundWorker(
             "encoder batches", self._round, first_pause_s=FIRST_PAUSE_S, longest_pause_s=LONGEST_PAUSE_S
         )
@@ -101,8 +115,10 @@ class Batcher:
         Raises:
             Overloaded: Too many texts wait already; nothing was queued. A request for more than may wait is taken
                 only by an idle encoder.
-            EncodingFailed: The model failed on a batch while the request waited.
+            EncodingFailed: The model failed on a batch while the request waited, or has failed since, or hangs.
         """
+        if self._down:
+            raise _failure(self._down)
         waiting = self.waiting
         if waiting and waiting + len(texts) > self._max_waiting:
             raise Overloaded(f"{waiting} texts wait to be encoded, of at most {self._max_waiting}; try again later")
@@ -117,7 +133,7 @@ class Batcher:
         try:
             if self._has_failed:
                 await self._encoded(TRIAL)
-                self._has_failed = False
+                self._has_failed, self._down = False, ""
                 return
             await self._arrived.wait()
             shares = self._next_batch()
@@ -126,12 +142,15 @@ class Batcher:
                 return
             _hand_out(shares, await self._encoded([text for share in shares for text in share.texts]))
         except BaseException as error:
+            problem = f"{type(error).__name__}: {error}"
+            self._down = problem if self._has_failed or isinstance(error, RoundTooLong) else ""
             self._has_failed = True
-            self._reject([*(share.job for share in shares), *self._jobs], f"{type(error).__name__}: {error}")
+            self._reject([*(share.job for share in shares), *self._jobs], problem)
             raise
 
     async def _encoded(self, texts: list[str]) -> Encoded:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._encode, texts)
+        async with round_within(self._within_s):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._encode, texts)
 
     def _next_batch(self) -> list[_Share]:
         """Take the next batch off the queue, without the requests whose clients have gone."""
@@ -155,8 +174,12 @@ class Batcher:
         """Fail `jobs` and empty the queue."""
         for job in jobs:
             if not job.done.done():
-                job.done.set_exception(EncodingFailed(f"The texts could not be encoded ({reason}); try again"))
+                job.done.set_exception(_failure(reason))
         self._jobs.clear()
+
+
+def _failure(reason: str) -> EncodingFailed:
+    return EncodingFailed(f"The texts could not be encoded ({reason}); try again")
 
 
 def _hand_out(shares: list[_Share], encoded: Encoded) -> None:

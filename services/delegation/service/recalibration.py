@@ -13,7 +13,8 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Protocol
 
-from chassis.worker import BackgroundWorker
+from chassis.shared_results import FairThreads
+from chassis.worker import BackgroundWorker, round_within
 from kernel.learning.trust import ENOUGH, has_weight, self_assessment_trust
 from kernel.statistics.recalibration import MINIMUM_LABELS, is_fit_due, recalibration
 from services.delegation.service.monitoring import MAX_TRUST_RATINGS, RecalibrationMap, SelfRating
@@ -22,6 +23,11 @@ from services.delegation.service.monitoring import MAX_TRUST_RATINGS, Recalibrat
 MAX_RATINGS = 2_000
 INTERVAL_S = 30.0
 FIRST_PAUSE_S = 0.5
+# Time that a refresh may take before it counts as hung [s].
+ROUND_WITHIN_S = 300.0
+
+# Fits delay nothing else, and while one hangs no other begins.
+_threads = FairThreads("recalibration", threads=1)
 
 
 class AgentRecalibrationStore(Protocol):
@@ -48,6 +54,7 @@ class Recalibrator:
         min_ratings: Labelled self-assessments from which on a map is fitted [count].
         interval_s: Time between two refreshes, at least [s].
         first_pause_s: Pause before the first restart after a failure [s].
+        round_within_s: Time that a refresh may take before it counts as hung [s].
     """
 
     def __init__(
@@ -57,9 +64,11 @@ class Recalibrator:
         min_ratings: int = MINIMUM_LABELS,
         interval_s: float = INTERVAL_S,
         first_pause_s: float = FIRST_PAUSE_S,
+        round_within_s: float = ROUND_WITHIN_S,
     ) -> None:
         self._store = store
         self._min_ratings = min_ratings
+        self._round_within_s = round_within_s
         self._maps: Mapping[str, RecalibrationMap] = {}
         self._uninformative: frozenset[str] = frozenset()
         self._concluded_at: dict[str, int] = {}
@@ -111,7 +120,7 @@ class Recalibrator:
         for agent, count in counts.items():
             if _is_due(count, maps.get(agent), self._min_ratings):
                 newest = await self._store.newest_ratings(agent, MAX_RATINGS)
-                maps[agent] = await asyncio.to_thread(fitted_map, agent, newest, count)
+                maps[agent] = await _threads.run(fitted_map, agent, newest, count)
                 await self._store.add_map(maps[agent])
         self._maps = maps
 
@@ -123,7 +132,7 @@ class Recalibrator:
                 continue
             newest = await self._store.newest_ratings(agent, MAX_TRUST_RATINGS)
             raw, labels = [each.raw for each in newest], [float(each.correct) for each in newest]
-            concluded = await asyncio.to_thread(self_assessment_trust, raw, labels)
+            concluded = await _threads.run(self_assessment_trust, raw, labels)
             others = self._uninformative - {agent}
             self._uninformative = others if has_weight(concluded.trust) else others | {agent}
             self._concluded_at[agent] = count
@@ -133,8 +142,9 @@ class Recalibrator:
         await self._due.wait()
         self._due.clear()
         try:
-            await self.refresh()
-        except Exception:
+            async with round_within(self._round_within_s):
+                await self.refresh()
+        except BaseException:
             self._due.set()
             raise
 

@@ -100,6 +100,6 @@ class ExperienceRecorder:
         self._due.clear()
         try:
             await self.record()
-        except Exception:
+        except BaseException:
             self._due.set()
             raise

@@ -1,10 +1,10 @@
 """The calibration error of the confidences served is measured for the metrics, now and then as feedback comes in."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Protocol
 
+from chassis.shared_results import FairThreads
 from kernel.statistics.reliability import reliability
 from services.router.core.calibration import Progress
 from services.router.metrics import CALIBRATION_ERROR
@@ -12,6 +12,9 @@ from services.router.service.calibration.values import GetCalibrationRequest, Ob
 
 # A measurement reads up to 100,000 labels of each strategy: not after every rush of feedback [s].
 EVERY_S = 60.0
+
+# Fits and measures delay nothing else, and while one hangs no other begins.
+FITTING = FairThreads("calibration", threads=1)
 
 
 class LabelledAnswers(Protocol):
@@ -65,6 +68,6 @@ class CalibrationErrors:
         for progress in await self._store.progress():
             pair = (progress.strategy, progress.confidence_source)
             observed = await self._store.observed(*pair, GetCalibrationRequest())
-            error = (await asyncio.to_thread(reliability, observed.served, observed.scores)).calibration_error
+            error = (await FITTING.run(reliability, observed.served, observed.scores)).calibration_error
             if error is not None:
                 CALIBRATION_ERROR.labels(*pair).set(error)

@@ -4,14 +4,13 @@ Source: ours (papers.md 5.3). Labels count where the question was drawn at rando
 of the operator's exams; of one configuration of votes.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from math import floor
 from typing import Protocol
 
-from chassis.shared_results import SharedResults, in_thread
+from chassis.shared_results import FairThreads, SharedResults, in_thread
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 from kernel.votes.promise import (
@@ -50,6 +49,9 @@ MOST_HELD, STEPS = 1_024, 1_000
 # Labels of an owner and configuration that are read, up to a look after which levels stay [count]; and those that are
 # read again, for transactions that ended late.
 MOST_KEPT, OVERLAP = look_numbered(9).labels, 1_000
+
+
+_threads = FairThreads("promises", threads=2)
 
 
 @value
@@ -190,7 +192,7 @@ class Promises:
         held = self._held  # `refresh` begins another one: what rests on older labels is not held then
         found = held.get(key)
         if found is None:
-            found = await asyncio.to_thread(self._levels, *key)  # a request waits for it: not behind figures
+            found = await _threads.run(self._levels, *key)  # a request waits for it: not behind figures
             if len(held) >= MOST_HELD:
                 held.pop(next(iter(held)))
             held[key] = found

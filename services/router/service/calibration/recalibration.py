@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from chassis.log import logger
-from chassis.worker import BackgroundWorker
+from chassis.worker import BackgroundWorker, round_within
 from kernel.errors import MetacogError
 from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
@@ -21,13 +21,15 @@ from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.metrics import MAPS_FITTED, MAPS_IN_FORCE
 from services.router.service.assessment.prospective import ANSWERS
-from services.router.service.calibration.calibration_error import CalibrationErrors
+from services.router.service.calibration.calibration_error import FITTING, CalibrationErrors
 from services.router.service.calibration.promises import PromiseCounts, Promises, StoredPromiseLabel
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 from services.router.service.calibration.vote_probability import VoteProbability
 from services.router.service.timeouts import wait_within
 
 REFRESH_S = 30.0
+# Time that a round may take before it counts as hung [s].
+ROUND_WITHIN_S = 300.0
 # The newest label before any was read.
 NOT_READ = ""
 # Feedback that comes in at a rush is read together [s].
@@ -140,7 +142,7 @@ async def refit(
         observed = await store.observed(progress.strategy, progress.confidence_source, GetCalibrationRequest())
         if len(observed.scores) < rules.minimum:
             continue
-        fitted = await asyncio.to_thread(recalibration, observed.raw, observed.scores)
+        fitted = await FITTING.run(recalibration, observed.raw, observed.scores)
         if await store.keep(progress, fitted, began):
             MAPS_FITTED.labels(progress.strategy, progress.confidence_source, str(fitted.improves).lower()).inc()
             stored.append(fitted)
@@ -157,9 +159,10 @@ class Calibrator:
         refresh_s: Time after which the maps that other replicas put in force are in force here [s].
         pause_s: Least time between two rounds [s].
         votes: What labelled votes teach; None: it is read from `store` too.
+        round_within_s: Time that a round may take before it counts as hung [s].
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - most are times that tests set
         self,
         store: RecalibrationStore,
         *,
@@ -168,11 +171,13 @@ class Calibrator:
         refresh_s: float = REFRESH_S,
         pause_s: float = PAUSE_S,
         votes: VoteProbability | None = None,
+        round_within_s: float = ROUND_WITHIN_S,
     ) -> None:
         self._store = store
         self._rules = rules
         self._refresh_s = refresh_s
         self._pause_s = pause_s
+        self._round_within_s = round_within_s
         self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
         self._errors = CalibrationErrors(store)
         self.votes = votes or VoteProbability(store)
@@ -241,10 +246,11 @@ class Calibrator:
         if stop.is_set():
             return
         self._wake.clear()
-        await self.refresh()
-        if self._pending and await self._refit():
+        async with round_within(self._round_within_s):
             await self.refresh()
-        await self._measure()
+            if self._pending and await self._refit():
+                await self.refresh()
+            await self._measure()
         self._pause_ends = time.monotonic() + self._pause_s
         self._round_is_due = time.monotonic() + self._refresh_s
 
@@ -257,7 +263,7 @@ class Calibrator:
             self._pending = True
             _log.warning("no recalibration map was fitted", reason=error.message)
             return False
-        except Exception:
+        except BaseException:
             self._pending = True
             raise
 

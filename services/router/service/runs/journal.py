@@ -12,8 +12,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 import orjson
 
@@ -35,6 +37,9 @@ from services.router.service.runs.run_queue import RunQueue
 from services.router.service.runs.spool import Spool
 from services.router.service.runs.values import Run
 from services.router.service.timeouts import wait_within
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Runs that one statement stores, and their size, unless one alone is larger [count, bytes].
 BATCH, BATCH_BYTES = 200, 8 * 1024 * 1024
@@ -109,6 +114,8 @@ class Journal:
         self._store = store
         self._spool = Spool(spool, max_spool_bytes)
         self.rejected = RejectedRuns(spool)
+        # The disk has a thread of its own: what computes for callers takes none from it.
+        self._disk_thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._retry_s = retry_s
         self._write_within_s = write_within_s
         self._durable = durable
@@ -119,9 +126,7 @@ class Journal:
         self._on_disk = asyncio.Event()
         self._closing = asyncio.Event()
         self._recent = RecentRuns(max_recent_bytes)
-        self._recorded = 0
-        self._dequeued = 0
-        self._stored = 0
+        self._recorded, self._dequeued, self._stored = 0, 0, 0
         self._progress = asyncio.Event()
         self._written_back_at = time.monotonic()
         # Number and time of some of the runs in memory, in their order: enough to know how old the oldest is.
@@ -365,7 +370,7 @@ class Journal:
         if not batch:
             return
         try:
-            left = await asyncio.to_thread(self._spool.put, batch)
+            left = await self._on_thread(self._spool.put, batch)
         except BaseException:
             self._queue.put_back(batch)
             raise
@@ -376,11 +381,14 @@ class Journal:
         if left:
             raise OSError(FULL)
 
+    async def _on_thread(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk_thread, partial(work, *args, **named))
+
     async def _store_documents(self, documents: Sequence[bytes], torn: Sequence[bytes] = ()) -> None:
         """Write to the store; documents that it will never accept are set aside in files of their own, and logged."""
         rejected = [*torn, *(await self._store.add(documents) if documents else ())]
         if rejected:
-            await asyncio.to_thread(self.rejected.keep, rejected)
+            await self._on_thread(self.rejected.keep, rejected)
 
     async def _store_lines(self, lines: Sequence[bytes]) -> int:
         """Write lines from disk, where a crash may have torn one, to the store; return how many they are."""
@@ -427,11 +435,11 @@ class Journal:
         """
         written = 0
         while self._spooled_bytes() and not self._closing.is_set():
-            waiting = await asyncio.to_thread(self._spool.read)
+            waiting = await self._on_thread(self._spool.read)
             while waiting:
                 lines, waiting = waiting[: self._lines_at_once], waiting[self._lines_at_once :]
                 written += await self._store_lines([line.rstrip() for line in lines if line.strip()])
-                await asyncio.to_thread(self._spool.drop, sum(map(len, lines)))
+                await self._on_thread(self._spool.drop, sum(map(len, lines)))
                 self._lines_at_once = min(BATCH, 2 * self._lines_at_once)
                 self._written_back_at = time.monotonic()
                 self._store_problem = ""
