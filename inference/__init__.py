@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from inference.streaming.forwarding import ForwardedStream
     from inference.streaming.sample_stream import SampleStream
     from inference.values import (
+        LIMIT_ALIASES,
         Alternative,
         Call,
         Completion,
@@ -106,6 +107,7 @@ _NAMES = {
     "streaming.forwarding": ("ForwardedStream",),
     "streaming.sample_stream": ("SampleStream",),
     "values": (
+        "LIMIT_ALIASES",
         "Alternative",
         "Call",
         "Completion",
@@ -122,6 +124,7 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "LIMIT_ALIASES",
     "NO_FIELDS",
     "Alternative",
     "Backend",

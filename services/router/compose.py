@@ -74,6 +74,7 @@ from services.router.service.feedback.feedback import (
     submit_feedback,
 )
 from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, OutboxStore, Receiver
+from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
@@ -802,6 +803,7 @@ def _app(
         models=parts.model_clients,
         aliases=settings.model_aliases,
         media_hosts=settings.media_hosts,
+        passed=PassedFields(settings.passed_fields),
     )
     reject_unserved_paths(app, CONTRACT)
     return app

@@ -21,6 +21,7 @@ from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
 from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, error_body
 from services.router.service.gateway.chat_stream import DONE, Writer, data
+from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.runs.values import Run
 
 # A slash at the end: all paths below it.
@@ -79,6 +80,7 @@ def add_paths(
     models: BackendModelClients,
     aliases: Mapping[str, str],
     media_hosts: Sequence[str],
+    passed: PassedFields,
 ) -> None:
     """Put the OpenAI paths on `app`."""
     offered = OfferedModels(models, aliases)
@@ -119,7 +121,12 @@ def add_paths(
         body = body_of_json(await request.body())
         answering = await offered.answering(chat_completions.model_name(body))
         chat = chat_completions.parsed_request(
-            body, aliases, models=answering, key_name=caller(request).name, media_hosts=media_hosts
+            body,
+            aliases,
+            models=answering,
+            key_name=caller(request).name,
+            media_hosts=media_hosts,
+            passed=passed,
         )
         system_one = Passthrough(models, chat)
         own_context = context.with_system_one(system_one, system_one.drafter)

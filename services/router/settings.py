@@ -148,6 +148,11 @@ class Settings(ApiSettings):
         description="Hosts from which the model server may fetch images, sound, video and files that a chat names by"
         ' URL, e.g. ["images.example.com", "cdn.example.com:8443"]; empty: none, so that only data: URLs are accepted',
     )
+    passed_fields: list[str] = Field(
+        [],
+        description='Fields of chat requests that reach model servers besides those of docs/gateway.md, e.g. ["top_a"];'
+        " by what the server does with them a request may get around its envelope",
+    )
     answer_max_tokens: int = Field(1024, ge=1, description="Tokens of a System 1 answer whose request states none")
     system_one_max_generated_tokens: int = Field(2048, ge=1, description="Default envelope of System 1: tokens")
     max_generations: int = Field(32, ge=1, description="Default envelope of everything else: samples")

@@ -56,21 +56,18 @@ EVERY_FIELD: Any = {
     "metadata": {"team": "a"},
     "modalities": ["text"],
     "parallel_tool_calls": False,
-    "prediction": {"type": "content", "content": "It is"},
     "prompt_cache_key": "k",
     "reasoning_effort": "low",
     "safety_identifier": "s",
     "seed": 7,
-    "service_tier": "default",
     "stop": ["END"],
-    "store": True,
+    "store": False,
     "temperature": 0.3,
     "tool_choice": "auto",
     "tools": TOOLS,
     "top_p": 0.9,
     "user": "ann",
     "verbosity": "low",
-    "web_search_options": {},
 }
 
 
@@ -126,6 +123,66 @@ async def test_every_field_reaches_the_backend_as_it_came(with_tools: tuple[Suit
     await llm.until(lambda it: len(it.bodies) == 1)
     sent = {name: field for name, field in llm.bodies[0].items() if name in {**EVERY_FIELD, **unknown}}
     assert sent == {**EVERY_FIELD, **unknown}
+
+
+NEVER: dict[str, Any] = {
+    "service_tier": "priority",
+    "store": True,
+    "web_search_options": {},
+    "models": ["a-dear-one"],
+    "provider": {"order": ["one"]},
+    "plugins": [{"id": "web"}],
+    "priority": -5,
+    "chat_template": "{{ messages }}",
+    "kv_transfer_params": {"do_remote_decode": True},
+    "logits_processors": ["builtins.print"],
+    "prediction": {"type": "content", "content": "It is"},
+    "nobody_knows_this": [1],
+}
+
+
+@pytest.mark.parametrize("model", ["metacog/system1", "metacog/dialectic", "metacog", "scripted"])
+async def test_a_field_that_is_not_listed_is_an_error_that_names_it_and_the_setting(
+    suite: Suite, scripted: ScriptedLLM, model: str
+) -> None:
+    for name, given in NEVER.items():
+        with pytest.raises(openai.BadRequestError, match=f"{name}: .*METACOG_ROUTER_PASSED_FIELDS") as raised:
+            await suite.ask(model, extra_body={name: given})
+        assert (raised.value.param, raised.value.code) == (name, "malformed_request")
+
+    assert scripted.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"chat_template_kwargs": {"chat_template": "{{ messages }}"}}, "chat_template_kwargs.chat_template"),
+        ({"tools": [*TOOLS, {"type": "web_search"}]}, "tools.1.type"),
+    ],
+    ids=["template", "tool of the server"],
+)
+async def test_a_listed_field_leads_to_nothing_that_is_not(
+    with_tools: tuple[Suite, ScriptedLLM], body: dict[str, Any], field: str
+) -> None:
+    suite, llm = with_tools
+
+    with pytest.raises(openai.BadRequestError, match=field) as raised:
+        await suite.ask("metacog/system1", extra_body=body)
+
+    assert raised.value.param == field
+    assert llm.bodies == []
+
+
+async def test_the_operator_may_let_more_fields_pass(database_url: str, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"priority": 3, "tools": [*TOOLS, {"type": "web_search"}]}
+    with ScriptedLLM(WITH_TOOLS) as llm:
+        async with gateway(llm, database_url, tmp_path, passed_fields=["priority", "tools.web_search"]) as suite:
+            await suite.ask("metacog/system1", extra_body=more)
+            with pytest.raises(openai.BadRequestError, match="service_tier"):
+                await suite.ask("metacog/system1", service_tier="flex")
+
+    assert {name: llm.bodies[0][name] for name in more} == more
+    assert len(llm.bodies) == 1
 
 
 async def test_fields_that_are_null_are_as_good_as_left_out(suite: Suite) -> None:

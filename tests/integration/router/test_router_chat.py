@@ -51,11 +51,13 @@ async def test_blocking_clients_are_answered_too(suite: Suite) -> None:
 
 
 async def test_system_one_keeps_what_only_the_backend_understands(suite: Suite, scripted: ScriptedLLM) -> None:
-    await suite.ask("metacog/system1", user="me", stop=["\n"], logit_bias={"7": 1}, extra_body={"top_k": 5, "x": [1]})
+    await suite.ask(
+        "metacog/system1", user="me", stop=["\n"], logit_bias={"7": 1}, extra_body={"top_k": 5, "min_p": 0.1}
+    )
 
     sent = scripted.bodies[0]
     assert (sent["model"], sent["user"], sent["stop"], sent["logit_bias"]) == ("scripted", "me", ["\n"], {"7": 1})
-    assert (sent["top_k"], sent["x"], sent["messages"]) == (5, [1], HELLO)
+    assert (sent["top_k"], sent["min_p"], sent["messages"]) == (5, 0.1, HELLO)
     assert "metacog" not in sent
 
 

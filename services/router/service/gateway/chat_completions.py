@@ -46,6 +46,7 @@ from services.router.service.answering.values import (
     VoteOptions,
 )
 from services.router.service.assessment.subject import DraftAnswer, Drafter
+from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.runs.values import PromiseState, Run
 
 COUNTS = ("n", "max_tokens", "max_completion_tokens")
@@ -208,6 +209,7 @@ def parsed_request(
     models: Sequence[str] = (),
     key_name: str = "",
     media_hosts: Sequence[str] = (),
+    passed: PassedFields = PassedFields(),  # noqa: B008 - it never changes
 ) -> ChatRequest:
     """Return the chat request in `body`.
 
@@ -217,16 +219,18 @@ def parsed_request(
         models: Names of models that answer as System 1.
         key_name: Name of the API key of the request.
         media_hosts: Hosts from which the model server may fetch what messages name by URL.
+        passed: The fields that a request may have.
 
     Raises:
         MediaSourceNotAllowed: For a message that names something that may not be fetched.
-        MalformedRequest: For a body that is no chat request; names the field.
+        MalformedRequest: For a body that is no chat request, or with a field that does not pass; names the field.
         InvalidCall: For a field of the call that no backend accepts; names it.
         UnknownModel: For a model that the gateway does not offer.
     """
     if not isinstance(body, dict):
         raise MalformedRequest("the body must be a JSON object", field="body")
     given: dict[str, Any] = {name: item for name, item in body.items() if item is not None}
+    passed.check(given)
     options = _options(given.pop("metacog", {}))
     model = given.get("model")
     if not isinstance(model, str) or not model:

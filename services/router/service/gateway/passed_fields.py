@@ -1,0 +1,81 @@
+"""The fields of a chat request that reach a model server are listed; whatever else a request has is an error.
+
+A server may have fields that choose other models, another place in its queue, services with a price of their own, or
+a template for its prompts. What a caller sends must not get around the envelope and the operator by any of them, so
+only fields whose effect is known pass. The operator may let more through.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from inference import LIMIT_ALIASES
+from kernel.errors import MalformedRequest
+
+SETTING = "METACOG_ROUTER_PASSED_FIELDS"
+
+PASSED = frozenset(
+    {
+        # read by the gateway itself
+        *("model", "messages", "metacog", "stream", "stream_options"),
+        # OpenAI's fields of sampling, of the answer's form, and of tools
+        *("temperature", "top_p", "n", "seed", "stop", "max_tokens", "max_completion_tokens", "reasoning_effort"),
+        *("presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs"),
+        *("response_format", "modalities", "audio", "verbosity"),
+        *("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"),
+        # who asks and for what: no server generates more or less by them
+        *("user", "safety_identifier", "prompt_cache_key", "metadata"),
+        # vLLM's
+        *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "structured_outputs", "chat_template_kwargs"),
+        *("guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+        *("guided_whitespace_pattern", "guided_decoding_backend"),
+    }
+)
+
+# Types of tools that the caller runs; servers run others themselves.
+_TOOL_TYPES = frozenset({"function", "custom"})
+# What vLLM's template arguments may replace besides the template's own variables.
+_TEMPLATE_ARGUMENTS = frozenset({"chat_template", "tokenize", "return_dict", "return_tensors"})
+
+
+class PassedFields:
+    """These fields of a chat request pass.
+
+    Args:
+        more: Further fields that the operator lets through; `tools.<type>` is a type of tools that the server runs, and
+            `chat_template_kwargs.<name>` an argument of the template that is not its own.
+    """
+
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        self._more = frozenset(more)
+        self._passed = PASSED | LIMIT_ALIASES | self._more
+
+    def check(self, body: Mapping[str, Any]) -> None:
+        """Return if every field of `body` that is not null passes.
+
+        `store` passes where it is false: the server is to store nothing, as without it. Other names of the limits, such
+        as `best_of`, are left to the check of the call, which rejects them whatever the operator lets through.
+
+        Raises:
+            MalformedRequest: For the first field that does not pass; names it, and the setting that lets it.
+        """
+        for name, given in body.items():
+            if given is not None and name not in self._passed and not (name == "store" and given is False):
+                raise _not_passed(name, name)
+        tools = body.get("tools")
+        for place, tool in enumerate(tools if isinstance(tools, list) else ()):
+            kind = tool.get("type", "function") if isinstance(tool, dict) else "function"
+            if kind not in _TOOL_TYPES and f"tools.{kind}" not in self._more:
+                raise _not_passed(f"tools.{place}.type", f"tools.{kind}")
+        arguments = body.get("chat_template_kwargs")
+        for name in arguments if isinstance(arguments, dict) else ():
+            path = f"chat_template_kwargs.{name}"
+            if name in _TEMPLATE_ARGUMENTS and path not in self._more:
+                raise _not_passed(path, path)
+
+
+def _not_passed(field: str, allowed_as: str) -> MalformedRequest:
+    message = (
+        f"{field}: this field is not passed on to model servers; leave it out, or have the operator add "
+        f"{allowed_as!r} to {SETTING}"
+    )
+    return MalformedRequest(message, field=field, setting=SETTING)
