@@ -38,6 +38,9 @@ MAX_HEADERS = 256
 MAX_SHORT_REPLY = 4 * 2**20
 SWITCHING_PROTOCOLS = 101
 HTTP_OK = 200
+# A server that closes a kept connection just as a request is sent has not read that request; its end arrives within a
+# round trip, and so within this time [s]. A later one may be of a server that was at work.
+IDLE_CLOSE_S = 1.0
 NO_CONTENT = (204, 304)
 # A reply with a body that was not compressed has one of these as its content-encoding.
 PLAIN = ("", "identity")
@@ -56,7 +59,7 @@ class Connection(asyncio.Protocol):
     Attributes:
         status: Status of the reply.
         headers: Its headers, under lower-case names.
-        idle_since: When it was last given back [s, the loop's clock].
+        idle_since: When it was last given back [s, the loop's clock]; 0 for a connection that was never used.
     """
 
     def __init__(self, on_lost: "Callable[[Connection], None]") -> None:
@@ -91,6 +94,12 @@ class Connection(asyncio.Protocol):
         """Return whether the other side has closed the connection or sent more than a reply, be it still unread."""
         return not self._reusable or (self._poll is not None and bool(self._poll.poll(0)))
 
+    @property
+    def was_closed_while_idle(self) -> bool:
+        """Return whether the connection, kept from an earlier request, ended before the server read this one."""
+        is_kept, is_prompt = self.idle_since > 0, self._loop.time() - self._sent_at < IDLE_CLOSE_S
+        return is_kept and is_prompt and self._received == 0
+
     def send(self, request: bytes, most_bytes: int) -> None:
         """Send a request, whole; the connection then reads its reply, which may have `most_bytes` as it is sent.
 
@@ -104,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._unread = self._received = self._head_bytes = self._head_lines = 0
         self._most_bytes = most_bytes
         self._has_head = self._complete = self._is_compressed = False
+        self._sent_at = self._loop.time()
         self._transport.write(request)
 
     async def head(self) -> None:
@@ -355,14 +365,14 @@ class HttpTransport:
         for connection in tuple(self._all):
             connection.abort()
 
-    async def connection(self, address: ServerAddress) -> Connection:
-        """Return a connection to `address`: one that is idle and open, or a new one.
+    async def connection(self, address: ServerAddress, *, kept: bool = True) -> Connection:
+        """Return a connection to `address`: one that is idle and open, where a `kept` one will do, or a new one.
 
         Raises:
             NotSent: When no connection can be made.
         """
         idle = self._idle.get((address.host, address.port, address.secure))
-        while idle:
+        while kept and idle:
             connection = idle.pop()
             if not connection.is_spoilt:
                 return connection
@@ -433,14 +443,32 @@ class HttpExchange:
         self._most_bytes = most_bytes
 
     async def __aenter__(self) -> HttpStream:
-        connection = self._connection = await self._transport.connection(self._address)
+        connection = await self._transport.connection(self._address)
+        try:
+            await self._send(connection)
+        except LostBeforeReply as lost:
+            if not connection.was_closed_while_idle:
+                raise
+            connection = await self._new_connection(lost)
+            await self._send(connection)
+        return HttpStream(status=connection.status, headers=connection.headers, chunks=connection.chunks())
+
+    async def _send(self, connection: Connection) -> None:
+        """Send the request and wait for the head of its reply."""
+        self._connection = connection
         try:
             connection.send(self._head() + self._body, self._most_bytes)
             await connection.head()
         except BaseException:
             connection.abort()
             raise
-        return HttpStream(status=connection.status, headers=connection.headers, chunks=connection.chunks())
+
+    async def _new_connection(self, lost: LostBeforeReply) -> Connection:
+        """Return a connection that was never used; where none can be made, the request counts as lost."""
+        try:
+            return await self._transport.connection(self._address, kept=False)
+        except NotSent:
+            raise lost from None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -40,8 +40,10 @@ RESERVED_TOKENS = 512
 RESERVED_TIME_SHARE = 0.2
 # The share of the time that is reserved for a stronger model.
 ESCALATION_TIME_SHARE = 0.4
-# The service's deadline is this much before ours, so that its best answer so far still arrives [s].
-HEAD_START_S = 0.3
+# The service's deadline is before ours, so that its best answer so far still arrives: by this share of the time [0..1],
+# within these bounds [s].
+HEAD_START_SHARE = 0.05
+LEAST_HEAD_START_S, MOST_HEAD_START_S = 0.3, 2.0
 
 # Time that the delegation service may take to learn [s].
 FEEDBACK_S = 10.0
@@ -106,7 +108,7 @@ class Relay:
         envelope = Envelope(
             max_generations=reservation.generations,
             max_generated_tokens=reservation.tokens,
-            timeout_ms=max(1, int((timeout_s - HEAD_START_S) * 1000)),
+            timeout_ms=max(1, int((timeout_s - head_start_s(timeout_s)) * 1000)),
             max_cost=None if reservation.cost is None else amount_of(reservation.cost),
         )
         try:
@@ -144,6 +146,16 @@ class Relay:
         if finished is None:
             raise PeerError(f"{self._peer.name} ended without an answer", Code.INTERNAL, "INTERNAL")
         yield finished
+
+
+def head_start_s(timeout_s: float) -> float:
+    """Return how long before our deadline that of the service is, which has `timeout_s` [s].
+
+    Example:
+        >>> [head_start_s(timeout_s) for timeout_s in (1.0, 20.0, 300.0)]
+        [0.3, 1.0, 2.0]
+    """
+    return min(MOST_HEAD_START_S, max(LEAST_HEAD_START_S, timeout_s * HEAD_START_SHARE))
 
 
 def _is_escalated(task: StrategyTask) -> bool:

@@ -387,33 +387,48 @@ def failed_start(service: str, **settings: object) -> "subprocess.CompletedProce
 
 @dataclass
 class Process:
-    """A service as a process; what it logs is read as it comes."""
+    """A service as a process; what it logs is read in the background, so that a full pipe never holds it up.
+
+    Attributes:
+        inner: The process.
+        lines: What it logged so far; a line that is no JSON is its `message`.
+        rest: Address of its REST API.
+        grpc: Address of its gRPC API.
+    """
 
     inner: asyncio.subprocess.Process
     lines: list[Body] = field(default_factory=list)
     rest: str = ""
     grpc: str = ""
 
+    def __post_init__(self) -> None:
+        self._more = asyncio.Event()
+        self._reading = asyncio.create_task(self._read())
+
     async def until_said(self, message: str) -> Body:
         """The first log line with `message`, waited for."""
         while True:
+            self._more.clear()
             for line in self.lines:
                 if line.get("message") == message:
                     return line
-            await self.read()
+            if self._reading.done():
+                raise AssertionError(f"the process has ended with {await self.inner.wait()}: {self.lines}")
+            await self._more.wait()
 
-    async def read(self) -> None:
-        """Wait for one more line."""
+    async def _read(self) -> None:
+        """Read what it logs until it ends."""
         assert self.inner.stderr is not None
-        raw = await self.inner.stderr.readline()
-        assert raw, f"the process has ended with {await self.inner.wait()}: {self.lines}"
-        self.lines.append(json.loads(raw) if raw.startswith(b"{") else {"message": raw.decode().strip()})
+        try:
+            while raw := await self.inner.stderr.readline():
+                self.lines.append(json.loads(raw) if raw.startswith(b"{") else {"message": raw.decode().strip()})
+                self._more.set()
+        finally:
+            self._more.set()
 
     async def ended(self) -> int:
         """Its exit status, waited for."""
-        assert self.inner.stderr is not None
-        while await self.inner.stderr.readline():
-            pass
+        await self._reading
         return await self.inner.wait()
 
     def terminate(self) -> None:

@@ -5,7 +5,8 @@ Every prompt shortens the texts in it until the model's context takes them.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 from chassis.clock import milliseconds_since
@@ -51,6 +52,8 @@ SHORTEST_INPUT = 32
 FLOOR_TOKENS = 8
 # Share of the time left that a rating may take, and an attempt may take to begin where another attempt could follow.
 PATIENCE = 1 / 3
+# Time in which what has arrived is read once that time is over, since a process that was held up has read nothing [s].
+READING_S = 0.3
 # Texts beside the rated one are for comparison only; each has this share of its room.
 OTHER_TEXTS_SHARE = 0.5
 # Name of a shortened draft among the shortened texts.
@@ -161,12 +164,10 @@ class StageRunner:
     async def _generate(self, output: "StageOutput", client: ModelClient, call: Call) -> None:
         patience_s = None if output.attempt.is_last else self._spend.seconds_left() * PATIENCE
         try:
-            async with asyncio.timeout(patience_s) as start_timeout:
+            async with begun_within(patience_s, lambda: output.has_begun):
                 stream = await client.stream(call, self._spend)
                 try:
                     async for delta in stream:
-                        if not output.has_begun:
-                            start_timeout.reschedule(None)
                         output.add(delta)
                     output.complete(stream.completion)
                 finally:
@@ -459,6 +460,37 @@ def shorter_prompts(build: Callable[[int], FittedPrompt], input_max_tokens: int)
         if shorter.prompt.text != prompt.prompt.text:
             prompt = shorter
             yield prompt
+
+
+@asynccontextmanager
+async def begun_within(seconds: float | None, has_begun: Callable[[], bool]) -> AsyncIterator[None]:
+    """Give up a block in which nothing has begun after so many seconds, and some more in which what arrived is read.
+
+    Args:
+        seconds: Time until something must have begun [s]; None: any.
+        has_begun: Returns whether it has.
+
+    Raises:
+        TimeoutError: When nothing has.
+    """
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    async with asyncio.timeout(None) as limit:
+
+        def give_up() -> None:
+            if not has_begun():
+                limit.reschedule(loop.time())
+
+        def read_first() -> None:
+            timers.append(loop.call_later(READING_S, give_up))
+
+        if seconds is not None:
+            timers.append(loop.call_later(seconds, read_first))
+        try:
+            yield
+        finally:
+            for timer in timers:
+                timer.cancel()
 
 
 class _SlowStart(InferenceError):

@@ -30,6 +30,7 @@ from tests.support.models.llm_replies import (
     Shape,
     chunks,
     completion,
+    embeddings,
     request_error,
     unscripted,
 )
@@ -187,6 +188,7 @@ class ScriptedLLM:
         app = web.Application(client_max_size=2**26)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/embeddings", self._embeddings)
         app.router.add_get("/health", self._health)
         self._runner = web.AppRunner(
             app, handler_cancellation=True, keepalive_timeout=self._keep_alive_s, shutdown_timeout=0.1
@@ -213,6 +215,11 @@ class ScriptedLLM:
         if self.shape is LLAMACPP:
             entry |= {"meta": {"n_ctx": self.shape.context}, "owned_by": "llamacpp"}
         return web.json_response({"object": "list", "data": [entry]})
+
+    async def _embeddings(self, request: web.Request) -> web.Response:
+        body: Body = await request.json()
+        texts: list[str] = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        return web.json_response(embeddings(self.model, texts))
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body: Body = await request.json()
