@@ -15,7 +15,7 @@ from kernel.errors import MetacogError
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = ("router", "assigner", "arbiter", "delegation")
-OLDEST_PYTHON, OLDEST_POSTGRES, OLDEST_PGVECTOR = (3, 11), 15, (0, 5)
+OLDEST_PYTHON, OLDEST_POSTGRES, OLDEST_PGVECTOR = (3, 11), 15, (0, 8)
 WITH_SCHEMA = ("router", "delegation")
 TO_START = "metacog up (or make up) starts the suite"
 
@@ -191,7 +191,7 @@ def _database(connection: "psycopg.Connection[tuple[str]]") -> Iterator[Finding]
     found = tuple(int(part) for part in row[0].split(".")[:2]) if row else ()
     if found < OLDEST_PGVECTOR:
         problem = f"pgvector {row[0]} is too old" if row else "the extension pgvector is missing"
-        yield wrong("pgvector", problem, "install pgvector 0.5 or newer; the migrations create the extension")
+        yield wrong("pgvector", problem, "install pgvector 0.8 or newer; the migrations create the extension")
     else:
         yield fine("pgvector", row[0] if row else "")
     for name in WITH_SCHEMA:

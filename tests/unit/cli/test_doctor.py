@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,6 +74,28 @@ def test_the_finding_for_an_unreachable_database_hides_its_password() -> None:
 
     assert finding.status is Status.WRONG
     assert "precious" not in finding.detail
+
+
+class ScriptedDatabase:
+    """A database without our schemas, with an extension of one version."""
+
+    def __init__(self, pgvector: str) -> None:
+        self.info = SimpleNamespace(server_version=180_000)
+        self.pgvector = pgvector
+
+    def execute(self, query: str, _: object = None) -> SimpleNamespace:
+        row = (self.pgvector,) if "extversion" in query else (None,)
+        return SimpleNamespace(fetchone=lambda: row)
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("0.7.4", Status.WRONG), ("0.8.0", Status.FINE), ("0.10.1", Status.FINE)]
+)
+def test_the_extension_has_to_be_one_that_searches_know(version: str, status: Status) -> None:
+    # Searches set `hnsw.iterative_scan`, which pgvector has from 0.8 on.
+    finding = found(checks._database(ScriptedDatabase(version)))["pgvector"]
+
+    assert finding.status is status
 
 
 def test_the_finding_for_a_service_lists_its_missing_parts(service: ScriptedService) -> None:
