@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 PAGE = Path("THIRD_PARTY_NOTICES.md")
@@ -65,8 +65,8 @@ def page(root: Path) -> str:
         root: Folder of the repository.
 
     Raises:
-        PackageNotFoundError: When a locked package is not installed; `make check` installs all.
-        ValueError: When a package states no licence, or a vendored file has no row or no licence text.
+        ValueError: When a package states no licence, or is neither installed nor on the page as it is; when a vendored
+            file has no row or no licence text.
     """
     files = vendored(root)
     rows = [f"| `{file}` | {package} | {licence} | [{text.name}]({text}) |" for file, package, licence, text in files]
@@ -114,9 +114,21 @@ def _packages(root: Path) -> Iterator[str]:
         names = [name for name in locked((root / "requirements" / f"{lock}.txt").read_text()) if name not in listed]
         listed.update(names)
         yield f"## Packages: {purpose}\n\n| package | licence |\n|---|---|"
-        yield from (f"| {name} | {licence_of(distribution(name))} |" for name in names)
+        yield from (f"| {name} | {_licence(name, root)} |" for name in names)
         yield ""
     yield TORCH
+
+
+def _licence(name: str, root: Path) -> str:
+    """Return the licence of a locked package: as installed, else as the page has it, which was made where it was."""
+    try:
+        return licence_of(distribution(name))
+    except PackageNotFoundError:
+        page = root / PAGE
+        listed = re.search(rf"^\| {re.escape(name)} \| (.+) \|$", page.read_text() if page.exists() else "", re.M)
+        if listed is None:
+            raise ValueError(f"{name} is locked and not installed: `make check` installs it") from None
+        return listed[1]
 
 
 def locked(text: str) -> Sequence[str]:

@@ -70,3 +70,11 @@ def test_the_images_carry_the_licence_and_the_notices() -> None:
     assert with_our_code
     assert all(name in stage for stage in with_our_code for name in DOCUMENTS)
     assert all(f"!{name}" in allowed for name in DOCUMENTS)
+
+
+def test_a_locked_package_that_is_not_installed_keeps_its_row_and_a_new_one_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "THIRD_PARTY_NOTICES.md").write_text("| no-such-package | MIT |\n")
+
+    assert notices._licence("no-such-package", tmp_path) == "MIT"
+    with pytest.raises(ValueError, match="another-one is locked and not installed"):
+        notices._licence("another-one", tmp_path)
