@@ -6,8 +6,15 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from kernel.envelope import (
+    CEILING_GENERATED_TOKENS,
+    CEILING_GENERATIONS,
+    CEILING_TIMEOUT_MS,
+    LARGEST_LIMIT,
+    Ceilings,
+)
 from kernel.msv.affect import AffectName
-from kernel.prices import Price, read_prices
+from kernel.prices import LARGEST_AMOUNT, Price, read_prices
 
 
 class SuiteSettings(BaseSettings):
@@ -37,6 +44,24 @@ class SuiteSettings(BaseSettings):
         description="Price of each model's tokens where there is no models.yaml, per million and in one currency, e.g. "
         '{"smollm2": {"prompt": 0.15, "completion": 0.6}}; "*" for any other; without one, costs are unknown',
     )
+    ceiling_generations: int = Field(
+        CEILING_GENERATIONS,
+        ge=1,
+        le=LARGEST_LIMIT,
+        description="Samples that the envelope of a request may have at most, at every service; the four ceilings also"
+        " lower the default envelopes",
+    )
+    ceiling_generated_tokens: int = Field(
+        CEILING_GENERATED_TOKENS, ge=1, le=LARGEST_LIMIT, description="The same: tokens"
+    )
+    ceiling_timeout_ms: int = Field(CEILING_TIMEOUT_MS, ge=1, le=LARGEST_LIMIT, description="The same: time [ms]")
+    ceiling_cost: float | None = Field(
+        None,
+        gt=0,
+        le=LARGEST_AMOUNT,
+        description="The same: cost [currency of the prices], also of requests that state none, so every model needs a"
+        " price; empty: no such ceiling",
+    )
     encoder_url: str = Field("http://127.0.0.1:8001/v1", description="OpenAI-compatible embeddings server")
     encoder_model: str = Field("", description="Model to use there; empty: the first one it lists")
     encoder_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
@@ -51,3 +76,13 @@ class SuiteSettings(BaseSettings):
     assigner_address: str = Field("127.0.0.1:50052", description="gRPC address of the assigner")
     arbiter_address: str = Field("127.0.0.1:50053", description="gRPC address of the arbiter")
     delegation_address: str = Field("127.0.0.1:50054", description="gRPC address of the delegation service")
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """Return the most that one request may spend."""
+        return Ceilings(
+            max_generations=self.ceiling_generations,
+            max_generated_tokens=self.ceiling_generated_tokens,
+            timeout_ms=self.ceiling_timeout_ms,
+            max_cost=self.ceiling_cost,
+        )

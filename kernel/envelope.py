@@ -72,6 +72,56 @@ class Envelope:
             raise InvalidEnvelope(message, field="max_cost", value=str(self.max_cost))
 
 
+# The most of each limit where the operator states nothing: [count, count, ms].
+CEILING_GENERATIONS, CEILING_GENERATED_TOKENS, CEILING_TIMEOUT_MS = 4_096, 1 << 20, 3_600_000
+
+
+@value
+class Ceilings:
+    """These ceilings are the most that the operator lets one request spend.
+
+    Attributes:
+        max_generations: Samples [count, >= 1].
+        max_generated_tokens: Tokens that may be generated, prompts not counted [count, >= 1].
+        timeout_ms: Time [ms, >= 1].
+        max_cost: Cost [currency of the prices, > 0]; None: there is no such ceiling.
+    """
+
+    max_generations: int = CEILING_GENERATIONS
+    max_generated_tokens: int = CEILING_GENERATED_TOKENS
+    timeout_ms: int = CEILING_TIMEOUT_MS
+    max_cost: float | None = None
+
+    def check(self, envelope: Envelope) -> None:
+        """Return if no limit of a request's envelope is above its ceiling.
+
+        Raises:
+            InvalidEnvelope: For the first one that is; names the field, the ceiling and its setting.
+        """
+        for name in ("max_generations", "max_generated_tokens", "timeout_ms", "max_cost"):
+            limit, ceiling = getattr(envelope, name), getattr(self, name)
+            if limit is not None and ceiling is not None and limit > ceiling:
+                setting = f"METACOG_CEILING_{name.removeprefix('max_').upper()}"
+                message = f"{name} is {limit}; a request may have at most {ceiling} here ({setting})"
+                raise InvalidEnvelope(message, field=name, value=str(limit), ceiling=str(ceiling), setting=setting)
+
+    def lowered(self, limits: "Limits") -> "Limits":
+        """Return `limits`, none of them above its ceiling; a cost without a limit gets the ceiling as its limit."""
+        costs = [cost for cost in (limits.max_cost, self.max_cost) if cost is not None]
+        return Limits(
+            max_generations=min(limits.max_generations, self.max_generations),
+            max_generated_tokens=min(limits.max_generated_tokens, self.max_generated_tokens),
+            timeout_ms=min(limits.timeout_ms, self.timeout_ms),
+            max_cost=min(costs, default=None),
+        )
+
+
+DEFAULT_CEILINGS = Ceilings()
+NO_CEILINGS = Ceilings(
+    max_generations=LARGEST_LIMIT, max_generated_tokens=LARGEST_LIMIT, timeout_ms=LARGEST_LIMIT, max_cost=None
+)
+
+
 @value
 class Limits:
     """These limits are an envelope with every limit set; only the cost may have none. Units are those of `Envelope`.
@@ -99,9 +149,15 @@ class Limits:
         )
 
 
-def limits(requested: Envelope | None, default: Limits) -> Limits:
-    """Return the limits that hold: those of the request, and `default` for what it left out."""
+def limits(requested: Envelope | None, default: Limits, ceilings: Ceilings = NO_CEILINGS) -> Limits:
+    """Return the limits that hold: those of the request, and `default` for what it left out, up to the ceilings.
+
+    Raises:
+        InvalidEnvelope: For a limit of the request above its ceiling.
+    """
     requested = requested or Envelope()
+    ceilings.check(requested)
+    default = ceilings.lowered(default)
     return Limits(
         max_generations=requested.max_generations or default.max_generations,
         max_generated_tokens=requested.max_generated_tokens or default.max_generated_tokens,

@@ -38,6 +38,7 @@ async def main() -> None:
         agents=agents.current,
         encoder=embeddings,
         calculator=calculator,
+        ceilings=suite.ceilings,
         keyring=keyring,
         health=Health(
             {"inference": model_clients.probe},

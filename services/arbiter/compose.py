@@ -1,7 +1,7 @@
 """This module composes the arbiter from its settings and parts, for its process and for tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
@@ -13,7 +13,7 @@ from chassis.serving.rest import build_app
 from chassis.serving.server import Service, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import ModelClients
-from kernel.envelope import Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from sandbox import CodeSandbox
 from sandbox.mathematics import MathematicsSource
 from services.arbiter import rest, rpc
@@ -41,6 +41,7 @@ class Parts:
         agents: Returns the configured agents.
         encoder: The sentence encoder of the embedding measures.
         calculator: Compares mathematical expressions.
+        ceilings: The most that one request may spend.
         keyring: Keys of callers.
         health: Checks of the parts.
         close: Closes the parts.
@@ -51,6 +52,7 @@ class Parts:
     encoder: Encoding
     close: Callable[[], Awaitable[None]]
     calculator: MathematicsSource
+    ceilings: Ceilings = DEFAULT_CEILINGS
     keyring: Keyring = field(default_factory=Keyring)
     health: Health = field(default_factory=lambda: Health({}))
 
@@ -58,7 +60,7 @@ class Parts:
 def compose(settings: Settings, parts: Parts) -> Service:
     """Return the arbiter with both APIs, ready to be served."""
     tracer = Tracer(parts.encoder, batch_timeout_s=settings.embedding_timeout_ms / 1000)
-    defaults, calculator = arbitration_defaults(settings), parts.calculator
+    defaults, calculator = replace(arbitration_defaults(settings), ceilings=parts.ceilings), parts.calculator
     most = MeasureLimits(samples=settings.measure_max_samples)
     requests = AdmissionLimit("requests", settings.max_in_flight)
     run_arbitration = requests.bounding_events(partial(arbitrate, context=_context(settings, parts, tracer, defaults)))
@@ -106,6 +108,8 @@ def _vote_context(settings: Settings, parts: Parts) -> VoteContext:
         agents=parts.agents,
         model_clients=parts.model_clients,
         limits=arbitration_defaults(settings).limits,
+        ceilings=parts.ceilings,
+        max_programs=settings.max_programs,
         max_tokens=settings.vote_max_tokens,
         default_agents=settings.solver_agents,
         programs=settings.programs,

@@ -6,6 +6,7 @@ from pydantic_settings import SettingsConfigDict
 from chassis.settings import ApiSettings
 from kernel.arbitration.defaults import FIRST_BATCH_SAMPLES, STOPPING_PROBABILITY
 from kernel.arbitration.modes import SolvingStop
+from kernel.votes.votes import DEFAULT_RULE, MOST_VOTES
 
 
 class Settings(ApiSettings):
@@ -41,6 +42,12 @@ class Settings(ApiSettings):
     vote_max_tokens: int = Field(512, ge=1, description="Tokens of a vote whose request states none")
     programs: bool = Field(
         True, description="Whether models may answer by a program, which runs in the sandbox where there is one"
+    )
+    max_programs: int = Field(
+        MOST_VOTES,
+        ge=DEFAULT_RULE.most,
+        le=MOST_VOTES,
+        description="Votes that a request may ask for where programs, or answers with tests, are run: 5 s each",
     )
     embedding_timeout_ms: int = Field(30_000, ge=1, description="Time for a batch of sentences to be embedded [ms]")
     tracing_timeout_ms: int = Field(

@@ -47,6 +47,7 @@ async def main() -> None:
                 **({"delegation": delegation.check} if delegation else {}),
             },
         ),
+        ceilings=suite.ceilings,
         delegation=delegation,
     )
     await serve(compose(settings, parts), read(HttpSettings))

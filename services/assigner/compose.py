@@ -14,7 +14,7 @@ from chassis.serving.rest import build_app
 from chassis.serving.server import Service, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import ModelClients
-from kernel.envelope import Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from kernel.msv.affect import AffectAnalyser
 from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
@@ -42,6 +42,7 @@ class Parts:
         health: Checks of the parts.
         close: Closes the parts.
         chance: Returns the seed of a draw of roles where the request gives none.
+        ceilings: The most that one request may spend.
         delegation: The delegation service, which is asked for the agents' experience; None where it is not asked.
     """
 
@@ -53,6 +54,7 @@ class Parts:
     keyring: Keyring = field(default_factory=Keyring)
     health: Health = field(default_factory=lambda: Health({}))
     chance: Callable[[], int] = random_seed
+    ceilings: Ceilings = DEFAULT_CEILINGS
     delegation: Peer | None = None
 
 
@@ -115,6 +117,7 @@ def _defaults(settings: Settings, parts: Parts) -> DialecticDefaults:
             max_generated_tokens=settings.max_generated_tokens,
             timeout_ms=settings.timeout_ms,
         ),
+        ceilings=parts.ceilings,
         stage_max_tokens=settings.stage_max_tokens,
         input_max_tokens=settings.input_max_tokens,
         policy=AssignmentPolicy(

@@ -42,6 +42,7 @@ async def main() -> None:
         calculator=calculator,
         check_agents=partial(model_clients.check_agents, agents),
         keyring=keyring,
+        ceilings=suite.ceilings,
     )
     try:
         await serve(compose(settings, parts), read(HttpSettings))

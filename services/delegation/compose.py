@@ -1,7 +1,7 @@
 """This module composes the delegation service from its settings and parts, for the process and for tests."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -24,7 +24,7 @@ from configuration.agents import AgentConfig
 from configuration.dimensions import Dimension
 from inference import BackendModelClients, Embeddings, Prototypes
 from kernel.confidence.rules import DEFAULT_RULES, Rules
-from kernel.envelope import Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from kernel.learning.drift import DriftLimits
 from kernel.msv.experience import SimilarityCalibration
 from sandbox.mathematics import MathematicsSource
@@ -74,6 +74,7 @@ class Parts:
         calculator: Compares mathematical expressions; whoever made it closes it.
         check_agents: Returns if the agents can be read.
         keyring: The API keys.
+        ceilings: The most that one request may spend.
         experience_pause_s: Pause before the first restart of the recorder of experience [s].
         recalibration_interval_s: Time between two refreshes of the recalibration maps, at least [s].
     """
@@ -87,6 +88,7 @@ class Parts:
     calculator: MathematicsSource
     check_agents: Check = _nothing
     keyring: Keyring = field(default_factory=Keyring)
+    ceilings: Ceilings = DEFAULT_CEILINGS
     recalibration_interval_s: float = INTERVAL_S
     experience_pause_s: float = FIRST_PAUSE_S
 
@@ -113,7 +115,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         ConfigurationInvalid: When the judge of the settings is not configured.
     """
     _check_judge(settings.judge_agent, parts.agents())
-    defaults = task_defaults(settings, parts.dimensions)
+    defaults = replace(task_defaults(settings, parts.dimensions), ceilings=parts.ceilings)
     # What callers look at takes no connection from tasks, whose number has a limit of its own.
     reads = db.build_sessions(parts.reading, per_caller=db.CONNECTIONS // 4)
     records = db.build_sessions(parts.engine)
@@ -158,7 +160,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
             sandbox=sandbox,
             calculator=parts.calculator,
             now=lambda: datetime.now(UTC),
-            test_timeout_s=settings.test_timeout_ms / 1000,
+            test_timeout_s=min(settings.test_timeout_ms, settings.test_max_timeout_ms) / 1000,
+            max_test_timeout_ms=settings.test_max_timeout_ms,
             judge=settings.judge_agent,
         ),
         calculator=parts.calculator,

@@ -106,4 +106,7 @@ class Settings(ApiSettings):
     )
     sandbox: bool = Field(True, description="Whether unit tests may be run, in a sandbox")
     test_timeout_ms: int = Field(5000, ge=100, le=60_000, description="Time limit of code and its tests [ms]")
+    test_max_timeout_ms: int = Field(
+        60_000, ge=100, description="Time that a request may give them at most [ms]; it lowers the time before, too"
+    )
     judge_agent: str = Field("", description="Agent that judges where the request names none; empty: the default model")

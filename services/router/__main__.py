@@ -37,6 +37,7 @@ async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
         peers=_peers(suite),
         home=suite.home,
         keyring=keyring,
+        ceilings=suite.ceilings,
         affect=analyser(suite.affect),
         routing=routing,
     )

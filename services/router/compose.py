@@ -22,7 +22,7 @@ from configuration.dimensions import SHIPPED, prototypes_of, read_dimensions
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings, KindClassifier
 from kernel.activation import ActivationWeights
-from kernel.envelope import Envelope, Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Envelope, Limits
 from kernel.msv.affect import AffectAnalyser, vader
 from kernel.msv.experience import ExperienceWeights, SimilarityCalibration
 from kernel.msv.signals import PartWeights
@@ -238,6 +238,7 @@ class Parts:
         peers: The services `assigner`, `arbiter` and `delegation`.
         home: Folder for what the process keeps on disk.
         keyring: The API keys.
+        ceilings: The most that one request may spend.
         affect: Measures the emotional response.
         routing: How the system is chosen; None: as the settings and their files state.
         assessors: Assessors in addition to the router's own, or in their place, by name.
@@ -254,6 +255,7 @@ class Parts:
     home: Path
     has_encoder: bool = True
     keyring: Keyring = field(default_factory=Keyring)
+    ceilings: Ceilings = DEFAULT_CEILINGS
     affect: AffectAnalyser = vader
     routing: RoutingRules | None = None
     assessors: Mapping[str, Assessor] = field(default_factory=dict)
@@ -323,6 +325,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
         vote_plans=vote_plans,
         recorder=records.journal,
         idempotency=IdempotentAnswers(database.journal.by_request, records.journal.recent, records.journal.is_behind),
+        ceilings=parts.ceilings,
         admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
         recalibrated=calibrator,
         shares=lambda: calibrator.votes.shares,
@@ -741,6 +744,7 @@ def _use_cases(
         "default": context.limits[None],
         "drafter": context.drafter,
         "models": context.models,
+        "ceilings": context.ceilings,
     }
     return rpc.RouterUseCases(
         assess=admitted(partial(assess, assessors=context.routing.assessors, **common)),

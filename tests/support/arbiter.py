@@ -19,7 +19,7 @@ from chassis.serving.health import Health
 from chassis.serving.server import closing
 from configuration.agents import AgentConfig
 from inference import Embedded, Embeddings, Encoder, EncoderUnavailable, ModelClients
-from kernel.envelope import Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from kernel.prices import Prices
 from sandbox.mathematics import InProcessCalculator, MathematicsSource
 from services.arbiter.compose import Parts, compose
@@ -121,6 +121,7 @@ async def arbiter_at(
     calculator: MathematicsSource | None = None,
     prices: Prices = NO_PRICES,
     others: Mapping[str, ModelServer] = NO_OTHERS,
+    ceilings: Ceilings = DEFAULT_CEILINGS,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
     """An arbiter on `llm` with both APIs; `encoder` is one, or its URL; `others` are further models by name."""
@@ -131,6 +132,7 @@ async def arbiter_at(
         model_clients=clients,
         agents=lambda: agents,
         encoder=encoding,
+        ceilings=ceilings,
         calculator=calculator or InProcessCalculator(),
         health=Health({"inference": clients.probe}),
         close=clients.close if embeddings is None else partial(closing, clients.close, embeddings.close),

@@ -18,6 +18,7 @@ from chassis.serving.server import closing
 from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
 from configuration.models import ModelCatalogue, ModelConfig, ModelEndpoint, ModelPrice
 from inference import BackendModelClients, backend_config, build_backend
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings
 from kernel.msv.affect import vader
 from kernel.prices import Price, Prices, price_of
 from services.assigner.compose import Parts, compose
@@ -51,6 +52,7 @@ async def assigner_at(
     prices: Prices = NO_PRICES,
     others: Mapping[str, ModelServer] = NO_OTHERS,
     delegation: str = "",
+    ceilings: Ceilings = DEFAULT_CEILINGS,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
     """An assigner on `llm` with both APIs; without `agents`, with those that ship; `others` are further models.
@@ -67,6 +69,7 @@ async def assigner_at(
         close=partial(closing, clients.close, *([peer.close] if peer else [])),
         delegation=peer,
         keyring=keyring or Keyring(),
+        ceilings=ceilings,
         health=Health({}, {"inference": clients.probe}),
     )
     async with assigner_of(parts, **settings) as running:

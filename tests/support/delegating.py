@@ -13,7 +13,7 @@ from configuration.agents import AgentConfig, read_agents
 from configuration.dimensions import Dimension, read_dimensions
 from inference import Embeddings
 from kernel.confidence.rules import Exploration, Rules
-from kernel.envelope import Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
 from sandbox.mathematics import InProcessCalculator, MathematicsSource
@@ -95,6 +95,7 @@ async def delegation_at(
     prices: Prices = NO_PRICES,
     others: Mapping[str, ModelServer] = NO_OTHERS,
     calculator: MathematicsSource | None = None,
+    ceilings: Ceilings = DEFAULT_CEILINGS,
 ) -> AsyncIterator[Delegation]:
     """Run a delegation service on `llm`; without an encoder only a model can classify tasks."""
     parts = Parts(
@@ -106,6 +107,7 @@ async def delegation_at(
         dimensions=dimensions,
         calculator=calculator or InProcessCalculator(),
         keyring=keyring or Keyring(),
+        ceilings=ceilings,
         recalibration_interval_s=recalibration_interval_s,
     )
     service = compose(settings or delegation_settings(), parts)

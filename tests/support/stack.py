@@ -32,7 +32,7 @@ from chassis.serving.peer import Peer
 from embedded import postgres
 from embedded.postgres.files import database_url
 from inference import Embeddings
-from kernel.envelope import Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from kernel.prices import Prices
 from services.router.compose import (
     CONTRACT,
@@ -239,6 +239,7 @@ async def router_at(
     models: Mapping[str, ModelServer] = NO_OTHERS,
     names: Mapping[str, str] = NO_ALIASES,
     routing: RoutingRules | None = None,
+    ceilings: Ceilings = DEFAULT_CEILINGS,
     **more: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunningRouter]:
     """Serve a router on `llm` by both APIs; `others` are the addresses of the other services, away if left out.
@@ -271,6 +272,7 @@ async def router_at(
         peers=peers(others or {}, key=peer_key),
         home=spool,
         keyring=keyring or Keyring(),
+        ceilings=ceilings,
         paces=storage_paces(storage),
     )
     async with served(compose(settings, parts)) as running:

@@ -62,7 +62,9 @@ async def _run(
     request: ArbitrateRequest, plan: Plan, agents: StageAgents, context: ArbitrationContext, emit: Emit[Event]
 ) -> None:
     started_at = time.monotonic()
-    spend = Spend(limits(request.envelope, plan.sufficient_limits(context.defaults.limits)), models=agents.clients)
+    defaults = context.defaults
+    found = limits(request.envelope, plan.sufficient_limits(defaults.limits), defaults.ceilings)
+    spend = Spend(found, models=agents.clients)
     emit(_started(plan, agents))
     stages = SamplingStages(plan, temperatures(request, context.defaults), agents, spend, base_seed(request))
     mathematics = context.calculator.within(spend.seconds_left)

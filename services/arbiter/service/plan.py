@@ -20,7 +20,7 @@ from kernel.arbitration.defaults import (
 from kernel.arbitration.modes import Mode, SolvingStop, Variant
 from kernel.arbitration.stopping import StopRule
 from kernel.conversation import question_text
-from kernel.envelope import LARGEST_LIMIT, Limits
+from kernel.envelope import DEFAULT_CEILINGS, LARGEST_LIMIT, Ceilings, Limits
 from kernel.seeds import derived_seed
 from services.arbiter.service.measurement import thresholds_of
 from services.arbiter.service.measures import Thresholds
@@ -34,6 +34,7 @@ class ArbitrationDefaults:
 
     Attributes:
         limits: The envelope.
+        ceilings: The most that the envelope of a request may have.
         solvers: Independent solvers [count].
         solver_samples: Samples per solver, K_s [count].
         arbitration_samples: Arbitration samples, K_a [count].
@@ -52,6 +53,7 @@ class ArbitrationDefaults:
     """
 
     limits: Limits
+    ceilings: Ceilings = DEFAULT_CEILINGS
     solvers: int = SOLVERS
     solver_samples: int = SOLVER_SAMPLES
     arbitration_samples: int = ARBITRATION_SAMPLES

@@ -19,7 +19,7 @@ from inference import DeadlineExceeded, ModelClients, PromptTooLong, Spend
 from kernel.agents import participants
 from kernel.assignment import InfeasibleAssignment
 from kernel.conversation import question_text
-from kernel.envelope import NO_USAGE, BudgetExhausted, Limits, limits
+from kernel.envelope import DEFAULT_CEILINGS, NO_USAGE, BudgetExhausted, Ceilings, Limits, limits
 from kernel.errors import MetacogError
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
@@ -68,6 +68,7 @@ class DialecticDefaults:
 
     Attributes:
         limits: The envelope.
+        ceilings: The most that the envelope of a request may have.
         stage_max_tokens: Tokens of one stage's text [count].
         input_max_tokens: Tokens of each earlier text in a prompt; longer ones are shortened [count].
         policy: How roles are assigned.
@@ -76,6 +77,7 @@ class DialecticDefaults:
     """
 
     limits: Limits
+    ceilings: Ceilings = DEFAULT_CEILINGS
     stage_max_tokens: int = 256
     input_max_tokens: int = 512
     policy: AssignmentPolicy = field(default_factory=AssignmentPolicy)
@@ -174,7 +176,7 @@ class DialecticRun:
         self._started_at = time.monotonic()
         self._run_id = request.run_id or new_id()
         models = [model_clients.assessor(), *map(model_clients.of, agents)]
-        self._spend = Spend(limits(request.envelope, defaults.limits), models=models)
+        self._spend = Spend(limits(request.envelope, defaults.limits, defaults.ceilings), models=models)
         self._assessor = StateAssessor(self._task, model_clients, self._spend, context.affect(question))
         self._runner = StageRunner(self._task, model_clients, self._spend, emit)
         self._assessments: list[AgentAssessed] = []

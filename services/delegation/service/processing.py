@@ -138,6 +138,7 @@ def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) ->
     """
     context.model_clients.begin_run()
     check_request(request, context.agents())
+    context.merger.check_tests(request.unit_tests)
     all_agents = {agent.id: agent for agent in context.agents()}
     agents = participants(request.agents, all_agents)
     if request.first_agent:
@@ -152,7 +153,7 @@ def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) ->
         all_agents=all_agents,
         rules=rules_in_force(request.parameters, context.defaults.rules),
         ablations=_ablations(request),
-        spend=Spend(limits(request.envelope, context.defaults.limits), models=models),
+        spend=Spend(limits(request.envelope, context.defaults.limits, context.defaults.ceilings), models=models),
         model_clients=context.model_clients,
         seed=request.seed,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from chassis.errors import RequestOverLimit
 from chassis.prompts import shortened
 from inference import Call, UnparsableOutput, WorkKind, read_document
 from kernel.answers import AnswerType, SameMeaning, candidate_pairs, extract, is_right
@@ -61,6 +62,7 @@ class ResultMerger:
         calculator: Compares expressions.
         now: Wall clock.
         test_timeout_s: Time that code and tests get [s].
+        max_test_timeout_ms: Time that a request may give them at most [ms].
         judge: Agent that judges where the request names none; empty: the model that classifies.
     """
 
@@ -68,7 +70,24 @@ class ResultMerger:
     calculator: MathematicsSource
     now: Callable[[], datetime]
     test_timeout_s: float = 5.0
+    max_test_timeout_ms: int = 60_000
     judge: str = ""
+
+    def check_tests(self, tests: UnitTests | None) -> None:
+        """Return if the tests of a request ask for no more time than they may have.
+
+        Raises:
+            RequestOverLimit: If they do; names the field, the ceiling and its setting.
+        """
+        wanted_ms = tests.timeout_ms if tests is not None else None
+        if wanted_ms is not None and wanted_ms > self.max_test_timeout_ms:
+            message = (
+                f"unit_tests.timeout_ms is {wanted_ms}; tests may have at most {self.max_test_timeout_ms} ms here"
+                " (METACOG_DELEGATION_TEST_MAX_TIMEOUT_MS)"
+            )
+            raise RequestOverLimit(
+                message, field="unit_tests.timeout_ms", value=str(wanted_ms), ceiling=str(self.max_test_timeout_ms)
+            )
 
     async def check(
         self, request: ProcessRequest, task: TaskContext, winner: AgentAnswered | None, kind: AnswerType

@@ -86,7 +86,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
         question=checked_question(request.question, request.messages, context.defaults.task_characters),
         agents=agents,
         rules=rules_in_force(request.parameters, context.defaults.rules),
-        spend=Spend(limits(request.envelope, context.defaults.limits), models=models),
+        spend=Spend(limits(request.envelope, context.defaults.limits, context.defaults.ceilings), models=models),
         model_clients=context.model_clients,
         emit=lambda _event: None,
         seed=request.seed,

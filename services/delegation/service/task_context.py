@@ -16,7 +16,7 @@ from configuration.agents import AgentConfig
 from inference import ModelClient, ModelClients, Spend
 from kernel.confidence.rules import Ablation, Rules
 from kernel.conversation import Turn, question_text
-from kernel.envelope import Limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from kernel.learning.profiles import Profile
 from kernel.seeds import derived_seed
 from services.delegation.core.routine import Routine
@@ -41,6 +41,7 @@ class TaskDefaults:
 
     Attributes:
         limits: The envelope.
+        ceilings: The most that the envelope of a request may have.
         rules: The numbers that decide.
         classifier: How dimensions are found.
         answer_max_tokens: Tokens of an answer [count].
@@ -50,6 +51,7 @@ class TaskDefaults:
     """
 
     limits: Limits
+    ceilings: Ceilings = DEFAULT_CEILINGS
     rules: Rules = field(default_factory=Rules)
     classifier: DimensionClassifier = DimensionClassifier.MODEL
     answer_max_tokens: int = 512

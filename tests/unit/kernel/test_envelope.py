@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from configuration.suite import SuiteSettings
 from kernel.envelope import (
     BudgetExhausted,
+    Ceilings,
     Envelope,
     InvalidEnvelope,
     Limits,
@@ -247,3 +249,35 @@ def test_what_is_spent_reserved_lost_and_left_is_always_the_whole_envelope(steps
     usage = ledger.usage()
     assert usage.generations + usage.unknown_generations + kept[0] + ledger.generations_left == 10
     assert usage.completion_tokens + usage.unknown_tokens + kept[1] + ledger.tokens_left == 1000
+
+
+CEILINGS = Ceilings(max_generations=20, max_generated_tokens=5_000, timeout_ms=60_000, max_cost=0.5)
+
+
+@pytest.mark.parametrize(
+    ("field", "at", "over"),
+    [("max_generations", 20, 21), ("max_generated_tokens", 5_000, 5_001), ("timeout_ms", 60_000, 60_001),
+     ("max_cost", 0.5, 0.5001)],
+)  # fmt: skip
+def test_a_limit_may_reach_its_ceiling_and_not_pass_it(field: str, at: float, over: float) -> None:
+    held = limits(Envelope(**{field: at}), DEFAULT, CEILINGS)  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidEnvelope, match=f"{field} is {over}; a request may have at most {at} here") as raised:
+        limits(Envelope(**{field: over}), DEFAULT, CEILINGS)  # type: ignore[arg-type]
+
+    assert getattr(held, field) == at
+    assert raised.value.metadata["setting"].startswith("METACOG_CEILING_")
+
+
+def test_ceilings_lower_what_a_request_leaves_out_and_limit_its_cost() -> None:
+    held = limits(None, DEFAULT, CEILINGS)
+
+    assert held == Limits(max_generations=20, max_generated_tokens=4096, timeout_ms=60_000, max_cost=0.5)
+
+
+def test_the_settings_of_an_error_are_those_of_the_suite() -> None:
+    for name in ("max_generations", "max_generated_tokens", "timeout_ms", "max_cost"):
+        with pytest.raises(InvalidEnvelope) as raised:
+            Ceilings(max_generations=1, max_generated_tokens=1, timeout_ms=1, max_cost=1.0).check(Envelope(**{name: 2}))
+
+        assert raised.value.metadata["setting"].removeprefix("METACOG_").lower() in SuiteSettings.model_fields

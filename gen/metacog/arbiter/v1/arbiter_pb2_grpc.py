@@ -100,9 +100,10 @@ class ArbiterServiceServicer:
         """Asks one source after another until enough answers agree, and returns every vote.
 
         A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
-        `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
-        `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
-        source could be asked at all; a source that fails later is left out, and named.
+        `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `INVALID_VOTE_RULE`,
+        `REQUEST_OVER_LIMIT`, `UNKNOWN_AGENT` or `SANDBOX_UNAVAILABLE`; with `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
+        `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no source could be asked at all; a source that fails later is left
+        out, and named.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

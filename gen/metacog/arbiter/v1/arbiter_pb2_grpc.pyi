@@ -60,9 +60,10 @@ class ArbiterServiceStub:
     """Asks one source after another until enough answers agree, and returns every vote.
 
     A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
-    `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
-    `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
-    source could be asked at all; a source that fails later is left out, and named.
+    `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `INVALID_VOTE_RULE`,
+    `REQUEST_OVER_LIMIT`, `UNKNOWN_AGENT` or `SANDBOX_UNAVAILABLE`; with `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
+    `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no source could be asked at all; a source that fails later is left
+    out, and named.
     """
 
 @_typing.type_check_only
@@ -96,9 +97,10 @@ class ArbiterServiceAsyncStub(ArbiterServiceStub):
     """Asks one source after another until enough answers agree, and returns every vote.
 
     A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
-    `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
-    `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
-    source could be asked at all; a source that fails later is left out, and named.
+    `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `INVALID_VOTE_RULE`,
+    `REQUEST_OVER_LIMIT`, `UNKNOWN_AGENT` or `SANDBOX_UNAVAILABLE`; with `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
+    `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no source could be asked at all; a source that fails later is left
+    out, and named.
     """
 
 class ArbiterServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -153,9 +155,10 @@ class ArbiterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Asks one source after another until enough answers agree, and returns every vote.
 
         A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
-        `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
-        `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
-        source could be asked at all; a source that fails later is left out, and named.
+        `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `INVALID_VOTE_RULE`,
+        `REQUEST_OVER_LIMIT`, `UNKNOWN_AGENT` or `SANDBOX_UNAVAILABLE`; with `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
+        `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no source could be asked at all; a source that fails later is left
+        out, and named.
         """
 
 def add_ArbiterServiceServicer_to_server(servicer: ArbiterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

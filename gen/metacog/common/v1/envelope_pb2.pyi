@@ -20,7 +20,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Envelope(_message.Message):
-    """Hard limits of one request. A limit that is left out takes the strategy's default.
+    """Hard limits of one request. A limit that is left out takes the strategy's default; one above the operator's ceiling
+    fails with `INVALID_ENVELOPE`.
 
     A limit reached midway gives the best answer so far with `budget_exhausted`, not an error.
     """

@@ -487,7 +487,7 @@ class UnitTests(_message.Message):
     code: _builtins.str
     """Python source that is run after the answer's code and raises when that is wrong."""
     timeout_ms: _builtins.int
-    """Time that code and tests may take [ms, >= 1]; left out: the service's default."""
+    """Time that code and tests may take [ms, >= 1, at most the operator's ceiling]; left out: the service's default."""
     def __init__(
         self,
         *,

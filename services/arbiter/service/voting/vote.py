@@ -5,13 +5,14 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from chassis.errors import RequestOverLimit
 from chassis.serving.events import Emit, stream_of
 from configuration.agents import AgentConfig
 from inference import DeadlineExceeded, ModelClient, ModelClients, Spend
 from kernel.agents import check_agent
 from kernel.answers import AnswerType, inferred_type, listed_options, rules_of
 from kernel.conversation import conversation, question_text
-from kernel.envelope import BudgetExhausted, Limits, limits
+from kernel.envelope import DEFAULT_CEILINGS, BudgetExhausted, Ceilings, Limits, limits
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.seeds import derived_seed
@@ -19,6 +20,7 @@ from kernel.votes.drafts import draft_type
 from kernel.votes.probability import vote_evidence
 from kernel.votes.votes import (
     DEFAULT_RULE,
+    MOST_VOTES,
     OVERDUE_TIME_SHARE,
     SourceParts,
     Vote,
@@ -65,10 +67,12 @@ class VoteContext:
         agents: Returns the configured agents.
         model_clients: Their model clients.
         limits: The envelope of a request without one.
+        ceilings: The most that the envelope of a request may have.
         max_tokens: Tokens of a vote whose request states none [count].
         calculator: Compares mathematical expressions.
         default_agents: Identifiers of the agents that vote when a request names none; empty: the default model.
         programs: Whether models may write programs that are run.
+        max_programs: Votes of a request that may have programs, or answers with tests, run [count].
         sandbox: Runs them.
     """
 
@@ -77,8 +81,10 @@ class VoteContext:
     limits: Limits
     max_tokens: int
     calculator: MathematicsSource
+    ceilings: Ceilings = DEFAULT_CEILINGS
     default_agents: Sequence[str] = ()
     programs: bool = True
+    max_programs: int = MOST_VOTES
     sandbox: CodeSandbox = field(default_factory=CodeSandbox)
 
 
@@ -91,6 +97,7 @@ def vote(request: VoteRequest, *, context: VoteContext) -> AsyncGenerator[VoteEv
         UnknownAgent: For an agent that is not configured.
         ModelNotFound: For a model that is not in the catalogue.
         SandboxUnavailable: When there are tests, and no sandbox.
+        RequestOverLimit: For more votes than may have programs run.
         UnpricedModel: When the cost is limited, and a model that votes has no price.
         MetacogError: The error of the first source, when no source could be asked at all.
     """
@@ -124,7 +131,9 @@ async def _run(
     emit: Emit[VoteEvent],
 ) -> None:
     sources, left_out = await _sources(request, question, context)
-    spend = Spend(limits(request.envelope, _widened(context.limits, rule, question)), models=_clients(sources, agents))
+    _check_programs(rule, sources, question, context.max_programs)
+    found = limits(request.envelope, _widened(context.limits, rule, question), context.ceilings)
+    spend = Spend(found, models=_clients(sources, agents))
     voters = Voters(question=question, agents=agents, spend=spend, sandbox=context.sandbox)
     mathematics = context.calculator.within(spend.seconds_left)
     run = VoteRun(rule, sources, voters, emit, mathematics, left_out)
@@ -382,6 +391,21 @@ def _seed(request: VoteRequest) -> int | None:
     if request.seed is not None:
         return request.seed
     return derived_seed(0, "run", request.run_id) if request.run_id else None
+
+
+def _check_programs(rule: VoteRule, sources: Sequence[VoteSource], question: Question, most: int) -> None:
+    """Return if no more programs may be run than `most` [count].
+
+    Raises:
+        RequestOverLimit: If more may; names `most`.
+    """
+    runs_code = bool(question.tests) or any(one.mode is VoteMode.PROGRAM for one in sources)
+    if runs_code and rule.most > most:
+        message = (
+            f"most is {rule.most}; a vote whose programs or tests are run may have at most {most} here"
+            " (METACOG_ARBITER_MAX_PROGRAMS)"
+        )
+        raise RequestOverLimit(message, field="most", value=str(rule.most), ceiling=str(most))
 
 
 def _widened(default: Limits, rule: VoteRule, question: Question) -> Limits:

@@ -20,7 +20,7 @@ from chassis.log import logger
 from inference import QuestionKind, RunModels, Spend
 from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOLVERS
 from kernel.conversation import ChatMessage, Turn, conversation
-from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
+from kernel.envelope import DEFAULT_CEILINGS, LARGEST_LIMIT, Ceilings, Limits, largest_limits, limits
 from kernel.errors import InternalError, MalformedRequest, MetacogError
 from kernel.learning.kind_shares import KindShares
 from kernel.msv import MSV
@@ -287,6 +287,7 @@ class AnswerContext:
         drafter: Writes the System 1 answer for assessors that judge it.
         limits: Default envelope by strategy; `None` is for requests that leave the strategy to the router.
         answer_tokens: Tokens of a System 1 answer whose request states none [count].
+        ceilings: The most that the envelope of a request may have.
         models: Models that assessors and System 1 call.
         vote_plans: Who votes.
         recorder: Where runs are recorded.
@@ -311,6 +312,7 @@ class AnswerContext:
     models: RunModels
     vote_plans: VotePlans
     answer_tokens: int = 1024
+    ceilings: Ceilings = DEFAULT_CEILINGS
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = without_map
     shares: Callable[[], KindShares] = only_the_prior
@@ -329,6 +331,7 @@ class AnswerContext:
             drafter=drafter,
             limits=self.limits,
             answer_tokens=self.answer_tokens,
+            ceilings=self.ceilings,
             models=self.models,
             vote_plans=self.vote_plans,
             recorder=self.recorder,
@@ -529,7 +532,7 @@ class RunInProgress:
         default = widened_limits(
             context.limits[named], request, self.origin.samples, named, answer_tokens=context.answer_tokens
         )
-        found = limits(request.envelope, default)
+        found = limits(request.envelope, default, context.ceilings)
         names = [request.model] if request.model else []
         if found.max_cost is not None:
             names += context.vote_plans.models_of(named, request, promised=self.is_promised)

@@ -11,7 +11,7 @@ from typing import Protocol
 from chassis.clock import milliseconds_since
 from inference import RunModels, Spend
 from kernel.conversation import checked_turns, conversation
-from kernel.envelope import Limits, limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits, limits
 from kernel.learning.kind_shares import KindShares, kind_shares
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.msv.signals import EQUAL, PartWeights
@@ -148,13 +148,14 @@ class Assessors:
         return self.by_name[wanted]
 
 
-async def assess(
+async def assess(  # noqa: PLR0913 - each is set by the composition, or by the caller's key
     request: AssessRequest,
     *,
     assessors: Assessors,
     default: Limits,
     drafter: DrafterFactory,
     models: RunModels,
+    ceilings: Ceilings = DEFAULT_CEILINGS,
     key_name: str = "",
 ) -> AssessResponse:
     """Return the state of a question.
@@ -165,7 +166,7 @@ async def assess(
         UnknownAssessor: For an assessor that the router does not have.
     """
     models.begin_run()
-    began, spend = time.monotonic(), Spend(limits(request.envelope, default), models=models.of_run(""))
+    began, spend = time.monotonic(), Spend(limits(request.envelope, default, ceilings), models=models.of_run(""))
     messages = checked_turns(conversation(request.question, request.messages))
     draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
     subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)

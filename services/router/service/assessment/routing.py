@@ -18,7 +18,7 @@ from inference import KindClassifier, QuestionKind, RunModels, Spend
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, ActivationWeights, Route, activation, choose
 from kernel.answers import AnswerType
 from kernel.conversation import checked_turns, conversation
-from kernel.envelope import Limits, Usage, limits
+from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits, Usage, limits
 from kernel.errors import MetacogError
 from kernel.learning.gains import MINIMUM_GAIN, NO_GAINS, Gain, GainsByKind
 from kernel.msv import MSV
@@ -247,13 +247,14 @@ def version_of(config: RoutingConfig) -> str:
     return sha256(dumps(replace(config, version=""))).hexdigest()[:12]
 
 
-async def route(
+async def route(  # noqa: PLR0913 - each is set by the composition, or by the caller's key
     request: RouteRequest,
     *,
     context: RoutingContext,
     default: Limits,
     drafter: DrafterFactory,
     models: RunModels,
+    ceilings: Ceilings = DEFAULT_CEILINGS,
     key_name: str = "",
 ) -> RouteResponse:
     """Return the choice for a question, or for a given state.
@@ -272,7 +273,8 @@ async def route(
         draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
         subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)
     question = RoutingQuestion(subject=subject, msv=request.msv, named=named, assessor=request.assessor)
-    return (await decide(question, Spend(limits(request.envelope, default), models=models.of_run()), context)).routed
+    spend = Spend(limits(request.envelope, default, ceilings), models=models.of_run())
+    return (await decide(question, spend, context)).routed
 
 
 async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContext) -> RoutingDecision:

@@ -158,7 +158,8 @@ class ShadowTraffic:
         context.vote_plans.check_now()
         try:
             names = context.vote_plans.models_of(None, AnswerRequest())
-            Spend(limits(self._options.envelope, context.limits[None]), models=context.models.of_run(*names))
+            held = limits(self._options.envelope, context.limits[None], context.ceilings)
+            Spend(held, models=context.models.of_run(*names))
         except MetacogError as error:
             raise ConfigurationInvalid(f"the shadow policy: {error.message}", problem=error.message) from error
 
