@@ -14,11 +14,14 @@ import secrets
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from sandbox.comparisons import ComparedTest, comparisons
 
 RUNNER = Path(__file__).with_name("runner.py")
 MEMORY_BYTES = 512 * 1024 * 1024
@@ -47,11 +50,14 @@ class CodeResult:
         passed: Whether code and tests ran without a failure; None when the sandbox itself failed.
         detail: What failed, or that all passed.
         printed: The last characters that the code printed; empty where it failed.
+        is_compared: Whether this process compared what the code computed with what is expected, which the code never
+            saw. Else the tests ran beside the code, which could have written their result itself.
     """
 
     passed: bool | None
     detail: str
     printed: str = ""
+    is_compared: bool = False
 
 
 class CodeSandbox:
@@ -79,12 +85,29 @@ class CodeSandbox:
     async def run(self, code: str, tests: str, *, timeout_s: float, as_main: bool = False) -> CodeResult:
         """Run `code`, then `tests`, which raise when it is wrong.
 
+        Tests of the usual form are compared here (see `sandbox.comparisons`). Where they have another form, or the code
+        returns an object of its own, they run beside the code.
+
         Args:
             code: The code.
             tests: The tests.
             timeout_s: Time that both get [s].
             as_main: Whether the code runs as a program does, with what it does as `__main__`.
         """
+        wanted = await asyncio.to_thread(comparisons, tests) if tests.strip() else ()
+        if wanted:
+            given = {"code": code, "tests": "", "expressions": [one.expression for one in wanted]}
+            result, values = await self._ran(given, timeout_s=timeout_s, as_main=as_main)
+            compared = _compared(result, values, wanted)
+            if compared is not None:
+                return compared
+        result, _ = await self._ran({"code": code, "tests": tests}, timeout_s=timeout_s, as_main=as_main)
+        return result
+
+    async def _ran(
+        self, parts: Mapping[str, object], *, timeout_s: float, as_main: bool
+    ) -> tuple[CodeResult, Sequence[object]]:
+        """Return what running `parts` gave, and the values of their expressions."""
         nonce = secrets.token_hex(16)
         async with self._free:
             process = await asyncio.create_subprocess_exec(
@@ -98,36 +121,53 @@ class CodeSandbox:
                 start_new_session=True,
             )
             name = "__main__" if as_main else "__answer__"
-            given = json.dumps({"code": code, "tests": tests, "word": nonce, "name": name}).encode()
+            given = json.dumps({**parts, "word": nonce, "name": name}).encode()
             try:
                 async with asyncio.timeout(timeout_s + 1.0):
                     output = await _output(process, given)
             except TimeoutError:
-                return CodeResult(passed=False, detail=f"not done within {timeout_s:g} s")
+                return CodeResult(passed=False, detail=f"not done within {timeout_s:g} s"), ()
             finally:
                 await _ended(process)
         if len(output) > MOST_OUTPUT:
-            return CodeResult(passed=False, detail=f"the code wrote more than {MOST_OUTPUT} bytes")
+            return CodeResult(passed=False, detail=f"the code wrote more than {MOST_OUTPUT} bytes"), ()
         return _read(process.returncode, output, nonce, timeout_s)
 
 
-def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> CodeResult:
-    """Return the result of a runner that has ended: without the nonce of this run, the code has ended the process.
+def _compared(result: CodeResult, values: Sequence[object], wanted: Sequence[ComparedTest]) -> CodeResult | None:
+    """Return the result of comparing all values with what is expected; None where one cannot be compared."""
+    if not result.passed:
+        return result
+    if len(values) != len(wanted):
+        return CodeResult(passed=False, detail="the code ended the tests by itself", is_compared=True)
+    met = [one.is_met_by(computed) for one, computed in zip(wanted, values, strict=True)]
+    if False in met:
+        failed = wanted[met.index(False)].expression
+        detail = f"tests: {failed} does not give what is expected"
+        return CodeResult(passed=False, detail=detail[:MOST_DETAIL], is_compared=True)
+    return None if None in met else replace(result, is_compared=True)
 
-    The nonce is no secret from the code, which shares the runner's process and can find it there.
+
+def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> tuple[CodeResult, Sequence[object]]:
+    """Return the result of a runner that has ended, and the values that it computed.
+
+    Without the nonce of this run, the code has ended the process by itself. The nonce is no secret from the code, which
+    shares the runner's process and can find it there.
     """
     if status == NOT_LOCKED:
-        return CodeResult(passed=None, detail=f"the sandbox failed: {output.decode(errors='replace')[:MOST_DETAIL]}")
+        detail = f"the sandbox failed: {output.decode(errors='replace')[:MOST_DETAIL]}"
+        return CodeResult(passed=None, detail=detail), ()
     if status == -signal.SIGXCPU:
-        return CodeResult(passed=False, detail=f"not done within {timeout_s:g} s")
+        return CodeResult(passed=False, detail=f"not done within {timeout_s:g} s"), ()
     try:
         report = json.loads(output.splitlines()[-1]) if output.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         report = {}
     if not isinstance(report, dict) or report.get("word") != nonce:
-        return CodeResult(passed=False, detail=f"the code ended the process by itself, with status {status}")
-    failure, printed = str(report.get("failure", "")), str(report.get("printed", ""))
-    return CodeResult(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed", printed=printed)
+        return CodeResult(passed=False, detail=f"the code ended the process by itself, with status {status}"), ()
+    failure, printed, values = str(report.get("failure", "")), str(report.get("printed", "")), report.get("values")
+    result = CodeResult(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed", printed=printed)
+    return result, values if isinstance(values, list) else ()
 
 
 def _command(timeout_s: float, memory_bytes: int) -> list[str]:
@@ -150,7 +190,7 @@ def _start_problem(memory_bytes: int) -> str:
         )
     except OSError as error:
         return str(error)
-    tested = _read(done.returncode, done.stdout, "tried", CHECK_S)
+    tested, _ = _read(done.returncode, done.stdout, "tried", CHECK_S)
     return "" if tested.passed else tested.detail
 
 

@@ -1,9 +1,11 @@
 """The runner restricts its own process, then runs code and tests from standard input; standard library only.
 
-    python -I -S -B runner.py MEMORY_BYTES SECONDS  <  {"code": ..., "tests": ..., "word": ..., "name": ...}
+    python -I -S -B runner.py MEMORY_BYTES SECONDS  <  {"code": ..., "tests": ..., "expressions": [...],
+                                                        "word": ..., "name": ...}
 
-It writes what failed to standard output, with the word of its input, so that an end by the code itself is not taken
-for its own. The code runs in this process and can find the word. Other modules do not import this one.
+It writes what failed, and the values of the expressions, to standard output, with the word of its input, so that an
+end by the code itself is not taken for its own. The code runs in this process and can find the word. Other modules do
+not import this one.
 """
 
 import ctypes
@@ -59,14 +61,19 @@ def main() -> None:
         sys.stdout.flush()
         os._exit(NOT_LOCKED)
     report = os.dup(1)
-    failure, printed = run(given["code"], given["tests"], given.get("name", "__answer__"))
-    result = {"word": given["word"], "failure": failure, "printed": printed}
+    values: list[object] = []
+    parts = (given["code"], given["tests"], given.get("expressions", []))
+    failure, printed = run(*parts, given.get("name", "__answer__"), values)
+    result = {"word": given["word"], "failure": failure, "printed": printed, "values": values}
     os.write(report, b"\n" + json.dumps(result).encode() + b"\n")
     os._exit(0)
 
 
-def run(code: str, tests: str, name: str) -> tuple[str, str]:
-    """Return what failed, empty when nothing did, and the last characters that the code printed."""
+def run(code: str, tests: str, expressions: list[str], name: str, values: list[object]) -> tuple[str, str]:
+    """Return what failed, empty when nothing did, and the last characters that the code printed.
+
+    The values of the expressions are added to `values`.
+    """
     names = {"__name__": name, "__builtins__": __builtins__}
     printed = Printed()
     sys.stdout, sys.stderr = printed, Printed()
@@ -75,7 +82,31 @@ def run(code: str, tests: str, name: str) -> tuple[str, str]:
             exec(compile(source, f"<{part}>", "exec"), names)
         except BaseException as error:  # noqa: BLE001 - whatever the code raises is its failure
             return f"{part}: {''.join(traceback.format_exception_only(error)).strip()}", ""
+    for expression in expressions:
+        try:
+            values.append(written(eval(compile(expression, "<tests>", "eval"), names)))
+        except BaseException as error:  # noqa: BLE001 - whatever the code raises is its failure
+            return f"tests: {expression}: {''.join(traceback.format_exception_only(error)).strip()}", ""
     return "", printed.last
+
+
+def written(computed: object) -> object:
+    """Return a value as JSON has it, with its type, so that another process can compare it; ["other"] for an object."""
+    if computed is None or isinstance(computed, bool):
+        return computed
+    if isinstance(computed, dict):
+        return ["dict", [[written(key), written(item)] for key, item in computed.items()]]
+    for group in (list, tuple, set, frozenset):
+        if isinstance(computed, group):
+            return [group.__name__, [written(item) for item in computed]]
+    return str(computed) if isinstance(computed, str) else _scalar(computed)
+
+
+def _scalar(computed: object) -> object:
+    for kind in (int, float, complex):
+        if isinstance(computed, kind):
+            return [kind.__name__, kind.__repr__(computed)]
+    return ["bytes", computed.hex()] if isinstance(computed, bytes) else ["other"]
 
 
 class Printed:

@@ -36,4 +36,4 @@ class Sandbox:
     async def run(self, code: str, tests: str, *, timeout_s: float) -> Tested:
         """Run `code`, then `tests`, which raise when it is wrong, for at most `timeout_s` [s]."""
         result = await self._locked.run(code, tests, timeout_s=timeout_s)
-        return Tested(passed=result.passed, detail=result.detail)
+        return Tested(passed=result.passed, detail=result.detail, is_compared=result.is_compared)

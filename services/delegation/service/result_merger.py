@@ -28,15 +28,27 @@ SHOWN_TOKENS = 384
 JUDGE_MAX_TOKENS = 24
 # Time beyond that of the tests themselves, for the sandbox to start and end [s].
 SANDBOX_SPARE_S = 2.0
+# Such tests can refute a program; they cannot confirm one that is meant to cheat.
+WEAK = (
+    "but they ran beside the program, which could have written that itself: nothing is learned; write each test as"
+    " `assert f(...) == value`"
+)
 RIGHT = ("right",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """This is the result of unit tests in the sandbox; `passed` is None when the sandbox itself failed."""
+    """This is the result of unit tests in the sandbox.
+
+    Attributes:
+        passed: Whether they passed; None when the sandbox itself failed.
+        detail: What failed, or that all passed.
+        is_compared: Whether what the program computed was compared where it could not write the result itself.
+    """
 
     passed: bool | None
     detail: str
+    is_compared: bool = False
 
 
 class SandboxRunner(Protocol):
@@ -134,9 +146,10 @@ class ResultMerger:
         except TimeoutError:  # the sandbox was busy with other tests all the time
             tested = Tested(passed=None, detail="there was no time left for the tests")
             task.degraded_reasons.append(tested.detail)
-        return AnswerLabel(
-            correct=tested.passed, checker=Checker.UNIT_TESTS, detail=tested.detail, judged_at=self.now()
-        )
+        correct, detail = tested.passed, tested.detail
+        if correct and not tested.is_compared:
+            correct, detail = None, f"{detail}, {WEAK}"
+        return AnswerLabel(correct=correct, checker=Checker.UNIT_TESTS, detail=detail, judged_at=self.now())
 
     async def _rate(self, judge: Judge, winner: AgentAnswered, task: TaskContext) -> AnswerLabel:
         correct: bool | None = None

@@ -512,6 +512,21 @@ async def test_unit_tests_label_the_answer_in_the_sandbox(scenario: Scenario, ap
     assert response["profile_updates"][0]["outcome"] == int(right)
 
 
+async def test_weak_unit_tests_confirm_nothing_and_teach_nothing(scenario: Scenario, api: str) -> None:
+    scenario.script({"gamma": "```python\ndef twice(x):\n    return 2 * x\n```"}, gamma=90)
+
+    asked = {
+        "question": "Write twice(x).",
+        "dimension": "code_generation",
+        "unit_tests": {"code": "assert twice(2) == twice(1) + 2"},
+    }
+    response = await scenario.process(api, first_agent="gamma", **asked)
+
+    assert response["label"]["correct"] is None
+    assert "they ran beside the program" in response["label"]["detail"]
+    assert response["profile_updates"] == []
+
+
 async def test_without_a_sandbox_unit_tests_are_rejected_before_any_model_call(
     scripted: ScriptedLLM, database_url: str, api: str
 ) -> None:

@@ -43,6 +43,99 @@ async def test_wrong_code_fails_with_a_detail(sandbox: Sandbox, code: str, tests
     assert detail in result.detail
 
 
+FORGERY = """
+import json, os, sys
+
+def twice(x):
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        given = frame.f_locals.get("given")
+        if isinstance(given, dict) and "word" in given:
+            report = {"word": given["word"], "failure": "", "printed": "", "values": VALUES}
+            os.write(1, b"\\n" + json.dumps(report).encode() + b"\\n")
+            os._exit(0)
+    return 0
+"""
+SEEN = """
+import gc, re, sys
+
+def twice(x):
+    frame, texts = sys._getframe(), []
+    while frame is not None:
+        texts += [str(frame.f_locals), str(frame.f_code.co_consts)]
+        frame = frame.f_back
+    texts += [str(one) for one in gc.get_objects() if isinstance(one, (str, dict, list, tuple))]
+    found = re.findall(r"\\b9[0-9]{11}\\b", str(texts))
+    return int(found[0]) if found else 0
+"""
+
+
+@pytest.mark.parametrize(
+    "values", ["[]", "[0]", "[None]", '[["int", "5"]]', '[["int", "5"]] * 3', "None", '[["other"]]']
+)
+async def test_a_result_that_the_program_writes_itself_confirms_nothing(sandbox: Sandbox, values: str) -> None:
+    result = await sandbox.run(FORGERY.replace("VALUES", values), "assert twice(2) == 4", timeout_s=SECONDS)
+
+    assert not (result.passed and result.is_compared)
+
+
+async def test_a_program_does_not_find_the_expected_values_in_its_process(sandbox: Sandbox) -> None:
+    result = await sandbox.run(SEEN, "assert twice(2) == 912345678901", timeout_s=SECONDS)
+
+    assert (result.passed, result.is_compared) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("tests", "passed"),
+    [
+        ("assert f(2) == 4", True),
+        ("assert f(2) == 5", False),
+        ("assert 4 == f(2)\nassert f(x=3) == 6", True),
+        ("assert f([1]) == [1, 1]", True),
+        ("assert f((1, 'a')) == (1, 'a', 1, 'a')", True),
+        ("assert f((1,)) == [1, 1]", False),
+        ("assert f(0.25) == 0.5\nassert f(True) is 2", True),
+        ("assert same({'a': {1, 2}, 'b': None}) == {'a': {1, 2}, 'b': None}", True),
+        ("assert counted('aab') == {'a': 2, 'b': 1}", True),
+        ("assert len(f([1, 2])) == 4", True),
+        ("assert is_even(2)\nassert not is_even(3)", True),
+        ("assert is_even(3)", False),
+        ("METADATA = {'author': 'a'}\ndef check(candidate):\n    assert candidate(2) == 4\ncheck(f)", True),
+        ("def check(candidate):\n    assert candidate(2) == 5\ncheck(f)", False),
+    ],
+)
+async def test_usual_tests_are_compared_outside_the_programs_process(
+    sandbox: Sandbox, tests: str, passed: bool
+) -> None:
+    code = (
+        "from collections import Counter as counted\ndef f(x): return 2 * x\ndef same(x): return x\n"
+        "def is_even(x): return x % 2 == 0"
+    )
+
+    result = await sandbox.run(code, tests, timeout_s=SECONDS)
+
+    assert (result.passed, result.is_compared) == (passed, True)
+
+
+@pytest.mark.parametrize(
+    ("tests", "passed"),
+    [
+        ("assert f(2) == f(1) + 2", True),
+        ("for x in range(3):\n    assert f(x) == 2 * x", True),
+        ("expected = 5\nassert f(2) == expected", False),
+        ("assert half(1) == 0.5", True),
+        ("assert abs(f(0.1) - 0.2) < 1e-9", True),
+    ],
+)
+async def test_other_tests_run_beside_the_program_and_are_weak(sandbox: Sandbox, tests: str, passed: bool) -> None:
+    code = "from fractions import Fraction\ndef f(x): return 2 * x\ndef half(x): return Fraction(x, 2)"
+
+    result = await sandbox.run(code, tests, timeout_s=SECONDS)
+
+    assert (result.passed, result.is_compared) == (passed, False)
+
+
 @pytest.mark.parametrize(
     "code",
     [
