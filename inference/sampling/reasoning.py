@@ -9,6 +9,8 @@ from inference.json_fields import text_of
 from kernel.values import value
 
 OPEN, CLOSE = "<think>", "</think>"
+# Text that is held back at the beginning, where blanks may precede the tag [characters].
+MOST_HELD = 1000
 
 
 @value
@@ -77,7 +79,7 @@ class ReasoningSplitter:
 
     def _before(self) -> SplitText:
         start = self._held.lstrip()
-        if OPEN.startswith(start[: len(OPEN)]) and len(start) < len(OPEN):
+        if OPEN.startswith(start) and len(self._held) < MOST_HELD:
             return SplitText(reasoning="", text="")
         if start.startswith(OPEN):
             self._held = start.removeprefix(OPEN)

@@ -7,7 +7,7 @@ so beside other streams it goes on generating to the end. While it writes to a s
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inference.json_fields import count_of, objects_of
+from inference.json_fields import count_of, object_of, objects_of
 
 # What each delta repeats, or has whole.
 WHOLE = frozenset({"role", "id", "type", "name", "index", "finish_reason"})
@@ -23,43 +23,77 @@ def merge_chunks(chunks: Sequence[Mapping[str, object]]) -> dict[str, object]:
         [{'index': 0, 'message': {'role': 'assistant', 'content': 'ab'}, 'finish_reason': 'stop'}]
     """
     whole: dict[str, object] = {}
-    choices: dict[int, dict[str, Any]] = {}
+    choices: dict[int, Any] = {}
     for chunk in chunks:
         whole |= {name: item for name, item in chunk.items() if item is not None}
         for choice in objects_of(chunk.get("choices")):
             place = count_of(choice.get("index")) or 0
             named = {("message" if name == "delta" else name): item for name, item in choice.items()}
             choices[place] = _plus(choices.get(place), named)
-    merged = [choices[place] for place in sorted(choices)]
+    merged = [_plain(choices[place]) for place in sorted(choices)]
     for choice in merged:
-        for call in objects_of(choice.get("message", {}).get("tool_calls")):
+        for call in objects_of(object_of(choice.get("message")).get("tool_calls")):
             call.pop("index", None)  # type: ignore[attr-defined]
     return {**whole, "object": "chat.completion", "choices": merged}
 
 
+class _Text:
+    """A text in pieces, which are joined once."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+
+
+class _Items:
+    """A list in which an item that names its place is added to what is there."""
+
+    __slots__ = ("items", "places")
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.places: dict[object, int] = {}
+
+    def add(self, item: Any) -> None:  # noqa: ANN401 - JSON is of any kind
+        """Add `item`."""
+        place = count_of(item.get("index")) if isinstance(item, dict) else None
+        if place in self.places:
+            there = self.places[place]
+            self.items[there] = _plus(self.items[there], item)
+            return
+        if place is not None:
+            self.places[place] = len(self.items)
+        self.items.append(_plus(None, item))
+
+
 def _plus(before: Any, more: Any) -> Any:  # noqa: ANN401 - JSON is of any kind
-    """Return `more` added to what was before it."""
+    """Return `more` added to what was before it, which is changed; what is of another kind takes its place."""
     if more is None:
         return before
     if isinstance(more, dict):
-        known = dict(before or {})
-        return known | {
-            name: item if name in WHOLE and item is not None else _plus(known.get(name), item)
-            for name, item in more.items()
-        }
+        known = before if isinstance(before, dict) else {}
+        for name, item in more.items():
+            known[name] = item if name in WHOLE and item is not None else _plus(known.get(name), item)
+        return known
     if isinstance(more, list):
-        return _joined(before or [], more)
-    return before + more if isinstance(before, str) and isinstance(more, str) else more
+        items = before if isinstance(before, _Items) else _Items()
+        for item in more:
+            items.add(item)
+        return items
+    if isinstance(more, str):
+        text = before if isinstance(before, _Text) else _Text()
+        text.pieces.append(more)
+        return text
+    return more
 
 
-def _joined(before: Sequence[Any], more: Sequence[Any]) -> list[Any]:
-    """Return both lists; an item that names its place is added to what is there."""
-    joined = list(before)
-    for item in more:
-        place = item.get("index") if isinstance(item, dict) else None
-        there = next((n for n, held in enumerate(joined) if place is not None and held.get("index") == place), None)
-        if there is None:
-            joined.append(_plus(None, item))
-        else:
-            joined[there] = _plus(joined[there], item)
-    return joined
+def _plain(merged: Any) -> Any:  # noqa: ANN401 - JSON is of any kind
+    """Return what was merged as JSON has it."""
+    if isinstance(merged, _Text):
+        return "".join(merged.pieces)
+    if isinstance(merged, _Items):
+        return [_plain(item) for item in merged.items]
+    if isinstance(merged, dict):
+        return {name: _plain(item) for name, item in merged.items()}
+    return merged

@@ -31,8 +31,8 @@ class SampleStream:
         self._stream = stream
         self._meter = meter
         self._splitter = ReasoningSplitter()
-        self._content = ""
-        self._reasoning = ""
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
         self._logprobs: list[TokenLogprob] | None = None
         self._model = ""
         self._finish_reason: str | None = None
@@ -102,8 +102,8 @@ class SampleStream:
         content, reasoning = text_of(delta.get("content")), reasoning_field(delta)
         if content or reasoning:
             self._meter.tally.count_piece()
-        self._content += content
-        self._reasoning += reasoning
+        self._content.append(content)
+        self._reasoning.append(reasoning)
         logprobs = token_logprobs(choice.get("logprobs"))
         if logprobs is not None:
             self._logprobs = self._logprobs or []
@@ -113,9 +113,8 @@ class SampleStream:
 
     def _completed(self) -> Completion:
         cost = self._meter.settle()
-        parts = (
-            SplitText(reasoning=self._reasoning, text=self._content) if self._reasoning else split_text(self._content)
-        )
+        content, reasoning = "".join(self._content), "".join(self._reasoning)
+        parts = SplitText(reasoning=reasoning, text=content) if reasoning else split_text(content)
         sample = CompletionSample(
             text=parts.text,
             reasoning=parts.reasoning,

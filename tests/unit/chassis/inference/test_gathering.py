@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from inference.streaming.gathering import merge_chunks
 
 
@@ -77,3 +79,26 @@ def test_several_choices_are_kept_apart() -> None:
     choices: Any = merge_chunks([second, first, second])["choices"]
 
     assert [(choice["index"], choice["message"]["content"]) for choice in choices] == [(0, "a"), (1, "bb")]
+
+
+@pytest.mark.parametrize("other", ["text", ["item"], {"name": "item"}, 3, True])
+@pytest.mark.parametrize("first", ["text", ["item"], {"name": "item"}, 3, [{"index": 0, "a": "b"}]])
+def test_what_changes_its_kind_in_the_middle_of_a_stream_breaks_nothing(first: object, other: object) -> None:
+    made = message(chunk({"odd": first}), chunk({"odd": other}), chunk({"content": "well"}))
+
+    assert made["content"] == "well"
+    assert type(made["odd"]) is type(other)
+
+
+def test_a_place_that_is_no_number_is_none() -> None:
+    made = message(chunk({"odd": [{"index": [], "a": "b"}]}), chunk({"odd": [{"index": {}, "a": "c"}]}))
+
+    assert made["odd"] == [{"index": [], "a": "b"}, {"index": {}, "a": "c"}]
+
+
+def test_a_text_in_many_pieces_is_joined_once() -> None:
+    """Joined at each piece, it would copy 500 GB, and the test would not end in its time."""
+    pieces = 100_000
+    made = message(*[chunk({"content": "x" * 100})] * pieces)
+
+    assert len(made["content"]) == 100 * pieces
