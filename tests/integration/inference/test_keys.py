@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,9 +37,8 @@ async def server() -> AsyncIterator[RawServer]:
 
 @pytest.fixture
 async def clients(server: RawServer, tmp_path: Path) -> AsyncIterator[BackendModelClients]:
-    found = await suite_models(
-        SuiteSettings(models_file=models_file(tmp_path, server, ann="key-of-ann", bob="key-of-bob"))
-    )
+    settings: dict[str, Any] = {"models_file": models_file(tmp_path, server, ann="key-of-ann", bob="key-of-bob")}
+    found = await suite_models(SuiteSettings(**settings))
     yield found
     await found.close()
 
