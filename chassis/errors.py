@@ -97,6 +97,13 @@ class Unauthenticated(MetacogError):
     reason = "UNAUTHENTICATED"
 
 
+class OwnerNotAllowed(MetacogError):
+    """A key acts for another one, and may not."""
+
+    code = Code.PERMISSION_DENIED
+    reason = "OWNER_NOT_ALLOWED"
+
+
 class NotImplementedYet(MetacogError):
     """The contract has this operation, and this build does not serve it."""
 

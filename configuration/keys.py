@@ -7,13 +7,15 @@ from pathlib import Path
 import yaml
 
 from chassis.errors import ConfigurationInvalid
-from chassis.serving.auth import ApiKey, Keyring
+from chassis.serving.auth import ACT, ApiKey, Keyring
 from chassis.serving.wire import from_plain
 from kernel.errors import MalformedRequest, TeachingNotAllowed
 from kernel.values import value
 
 # The permission to change what the suite has learned: profiles, experience and calibration.
 TEACH = "teach"
+# Names of the suite's own key, of now and while it is rotated, as `make keys` gives them.
+OWN_KEYS = frozenset({"suite", "suite-old"})
 
 
 @value
@@ -24,15 +26,21 @@ class KeyEntry:
         name: Name of the holder; recorded with each run.
         sha256: SHA-256 of the key [hexadecimal].
         may_teach: Whether feedback under this key may change profiles, experience and calibration.
+        acts_for_others: Whether calls under this key may be made for holders of others, as those between services are;
+            None: only if it is called `suite` or `suite-old`.
     """
 
     name: str
     sha256: str
     may_teach: bool = True
+    acts_for_others: bool | None = None
 
     def api_key(self) -> ApiKey:
         """Return the key with its permissions."""
-        return ApiKey(name=self.name, sha256=self.sha256, denied=frozenset() if self.may_teach else frozenset({TEACH}))
+        acts = self.name in OWN_KEYS if self.acts_for_others is None else self.acts_for_others
+        permissions = {TEACH: self.may_teach, ACT: acts}
+        denied = frozenset(name for name, is_given in permissions.items() if not is_given)
+        return ApiKey(name=self.name, sha256=self.sha256, denied=denied)
 
 
 @value
@@ -67,7 +75,15 @@ def read_keys(path: Path | None) -> Keyring:
 
 def keys_text(keys: Sequence[ApiKey]) -> str:
     """Return the text of a keys file with `keys`."""
-    entries = [{"name": key.name, "sha256": key.sha256, "may_teach": key.may(TEACH)} for key in keys]
+    entries: list[dict[str, object]] = [
+        {
+            "name": key.name,
+            "sha256": key.sha256,
+            "may_teach": key.may(TEACH),
+            **({"acts_for_others": key.may(ACT)} if key.may(ACT) != (key.name in OWN_KEYS) else {}),
+        }
+        for key in keys
+    ]
     return yaml.safe_dump({"keys": entries}, sort_keys=False)
 
 

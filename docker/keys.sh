@@ -36,6 +36,8 @@ add() {
     {
         if [ -f "$keys" ]; then cat "$keys"; else echo "keys:"; fi
         printf -- '- name: %s\n  sha256: %s\n  may_teach: %s\n' "$1" "$(printf %s "$key" | digest)" "${2:-true}"
+        # What the services do for a caller belongs to that caller: their key says for whom a call is made.
+        [ "$1" != suite ] || echo '  acts_for_others: true'
     } | put keys.yaml
     printf '%s\n' "$key"
 }

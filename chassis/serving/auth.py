@@ -2,11 +2,18 @@
 
 import hmac
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
-from chassis.errors import ConfigurationInvalid, Unauthenticated
+from chassis.errors import ConfigurationInvalid, OwnerNotAllowed, Unauthenticated
 from chassis.settings import is_loopback
 from kernel.values import value
+
+# The permission to act for the holders of other keys, which the suite's own key has: what a service does for a caller
+# then belongs to that caller in the next service too.
+ACT = "act_for_others"
+# gRPC metadata with the name of the key that a call is made for [UTF-8].
+OWNER = "metacog-owner-bin"
 
 
 @value
@@ -54,6 +61,25 @@ class Keyring:
             if scheme.lower() == "bearer" and hmac.compare_digest(known.sha256.lower(), digest):
                 return known
         raise Unauthenticated("send an API key that this suite knows, as `Authorization: Bearer <key>`")
+
+    def owner(self, key: ApiKey, name: str) -> ApiKey:
+        """Return the key of the holder called `name`, for whom the holder of `key` acts; with no name, `key`.
+
+        The owner may do what both may, and acts for nobody else. An owner that is not in the ring has its name alone.
+
+        Raises:
+            OwnerNotAllowed: When the holder of `key` may not act for others.
+        """
+        if not name:
+            return key
+        if not key.may(ACT):
+            raise OwnerNotAllowed(
+                f"the key {key.name!r} may not act for {name!r}; if it is the suite's own, set `acts_for_others: true` "
+                "for it in the keys file",
+                key_name=key.name,
+            )
+        known = next((each for each in self.keys if each.name == name), ApiKey(name=name, sha256=""))
+        return replace(known, denied=known.denied | key.denied | {ACT})
 
     def has(self, authorization: str) -> bool:
         """Return whether the key in an `Authorization` header is one of those configured."""

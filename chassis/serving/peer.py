@@ -1,4 +1,4 @@
-"""A peer is another service of the suite: deadline, cancellation, trace, key and errors are passed on."""
+"""A peer is another service of the suite: deadline, cancellation, trace, owner and errors are passed on."""
 
 import asyncio
 import time
@@ -13,8 +13,9 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
+from chassis.admission import CALLER_KEY
 from chassis.errors import PeerError, PeerUnavailable
-from chassis.serving.auth import bearer
+from chassis.serving.auth import OWNER, bearer
 from chassis.serving.server import MAX_MESSAGE_BYTES
 from chassis.telemetry import trace_headers
 from kernel.errors import Code
@@ -35,7 +36,7 @@ class Peer:
     Args:
         name: Name of the service, for messages.
         address: `host:port`, or any gRPC target that resolves to several replicas.
-        key: API key to present; empty for none.
+        key: API key to present; empty for none. The key of the request that is served is named beside it.
         max_in_flight: Calls in flight at once; further ones wait.
     """
 
@@ -126,8 +127,9 @@ class Peer:
         """Close the channel."""
         await self.channel.close()
 
-    def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return (*self._auth, *trace_headers().items())
+    def _metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        owner = CALLER_KEY.get()
+        return (*self._auth, *trace_headers().items(), *([(OWNER, owner.encode())] if owner else []))
 
     def _peer_error(self, error: aio.AioRpcError) -> PeerUnavailable | PeerError:
         status = rpc_status.from_call(error)

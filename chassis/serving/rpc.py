@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind
 from chassis.admission import CALLER_KEY
 from chassis.clock import CALLER_WAITS_UNTIL
 from chassis.errors import RequestTimeout, TooManyCallers
-from chassis.serving.auth import ANYONE, ApiKey, Keyring
+from chassis.serving.auth import OWNER, ApiKey, Keyring
 from chassis.serving.named_errors import named_error
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
 from kernel.errors import MAX_TEXT_BYTES, Code, MalformedRequest, MetacogError, cut_metadata, cut_text
@@ -72,8 +72,23 @@ def _header_bytes(status: status_pb2.Status) -> int:
 
 
 def caller(context: Context, keyring: Keyring) -> ApiKey:
-    """Return the key of a call."""
-    return keyring.holder(_metadata(context).get("authorization", ""))
+    """Return the key of a call, or that of the holder whom it is made for.
+
+    Raises:
+        Unauthenticated: When keys are configured and this call has none of them.
+        OwnerNotAllowed: When its key may not act for others.
+        MalformedRequest: When the name of the other holder cannot be read.
+    """
+    return keyring.owner(keyring.holder(_metadata(context).get("authorization", "")), _owner(context))
+
+
+def _owner(context: Context) -> str:
+    """Return the name of the key that a call is made for; empty for its own."""
+    named = dict(context.invocation_metadata() or ()).get(OWNER, b"")
+    try:
+        return named.decode() if isinstance(named, bytes) else named
+    except UnicodeDecodeError as error:
+        raise MalformedRequest(f"the metadata {OWNER} is not UTF-8", field=OWNER) from error
 
 
 def _metadata(context: Context) -> dict[str, str]:
@@ -244,9 +259,9 @@ class RpcEdge(aio.ServerInterceptor):
         """Note whose call it is.
 
         Raises:
-            Unauthenticated: When keys are configured and this call has none of them.
+            Unauthenticated, OwnerNotAllowed, MalformedRequest: As `caller` does.
         """
-        CALLER_KEY.set((caller(context, self._keyring) if self._keyring else ANYONE).name)
+        CALLER_KEY.set(caller(context, self._keyring).name)
 
 
 async def _readable(requests: Requests) -> Requests:

@@ -26,16 +26,13 @@ def new(
     import secrets
     from hashlib import sha256
 
-    from chassis.serving.auth import ApiKey
-    from configuration.keys import TEACH, keys_text, read_keys
+    from configuration.keys import KeyEntry, keys_text, read_keys
 
     known = read_keys(file).keys if file.exists() else ()
     if name in [holder.name for holder in known]:
         raise typer.BadParameter(f"{file} has a key named {name!r} already", param_hint="NAME")
     key = f"mc-{secrets.token_urlsafe(32)}"
-    created = ApiKey(
-        name=name, sha256=sha256(key.encode()).hexdigest(), denied=frozenset() if may_teach else frozenset({TEACH})
-    )
+    created = KeyEntry(name=name, sha256=sha256(key.encode()).hexdigest(), may_teach=may_teach).api_key()
     file.touch(mode=0o600)
     file.write_text(keys_text([*known, created]))
     if as_json:

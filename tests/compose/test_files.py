@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from chassis.errors import Unauthenticated
+from chassis.serving.auth import ACT
 from configuration.keys import TEACH, read_keys
 from console.pages.ask import MAX_QUESTION_BYTES
 from console.settings import Settings as ConsoleSettings
@@ -245,6 +246,7 @@ def test_a_key_is_rotated_without_a_moment_in_which_neither_is_accepted(tmp_path
 
     assert [between.holder(f"Bearer {key}").name for key in (old, new)] == ["suite-old", "suite"]
     assert after.holder(f"Bearer {new}").name == "suite"
+    assert [between.holder(f"Bearer {key}").may(ACT) for key in (old, new)] == [True, True]
     with pytest.raises(Unauthenticated):
         after.holder(f"Bearer {old}")
 
@@ -255,6 +257,7 @@ def test_a_new_key_can_be_barred_from_teaching(tmp_path: Path) -> None:
     key = keys(tmp_path, "new", "guest", "no-teach")
 
     assert not read_keys(tmp_path / "keys.yaml").holder(f"Bearer {key}").may(TEACH)
+    assert not read_keys(tmp_path / "keys.yaml").holder(f"Bearer {key}").may(ACT)
 
 
 def test_the_collectors_pipelines_are_made_of_parts_that_it_has() -> None:

@@ -137,7 +137,10 @@ class CategoryStore(Protocol):
         """Store proposals in place of the key's earlier ones that were not adopted."""
 
     async def listed(self, key_name: str, before: str, limit: int) -> Sequence[Category]:
-        """Return the key's proposals and all adopted categories, newest first, from the one after `before` on."""
+        """Return the key's proposals and all adopted categories, newest first, from the one after `before` on.
+
+        Those of other keys come without their words.
+        """
 
     async def adopted(self) -> Sequence[Category]:
         """Return all adopted categories, in the order of adoption."""
@@ -218,7 +221,7 @@ class Categories:
         return DiscoverCategoriesResponse(categories=proposals, tasks=len(texts))
 
     async def page(self, request: ListCategoriesRequest, *, key: ApiKey) -> ListCategoriesResponse:
-        """Return a page of the key's proposals and all adopted categories, newest first.
+        """Return a page of the key's proposals and all adopted categories, newest first; without words of other keys.
 
         Raises:
             InvalidPageToken: For a token that this service did not issue.

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from chassis.json_text import dumps
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import ACT, ApiKey
 from configuration.keys import TEACH
 from kernel.confidence.rules import ConfidenceSource
 from kernel.learning.profiles import Lesson, lessons
@@ -89,9 +89,11 @@ class TaskStore(Protocol):
         """Store a task as the answer to a request, and learn from its label, if there is one; all or nothing."""
 
     async def add_feedback(
-        self, request: TaskFeedbackRequest, *, key_name: str, may_teach: bool, digest: str
+        self, request: TaskFeedbackRequest, *, key_name: str, may_teach: bool, digest: str, on_any: bool = False
     ) -> TaskFeedbackResponse:
         """Store feedback and learn from it, both or neither; a repetition returns the first response.
+
+        With `on_any` the task may be another key's.
 
         Raises:
             TaskNotFound: When there is no such task for the key.
@@ -107,7 +109,8 @@ async def submit_feedback(
 
     Args:
         request: The feedback.
-        key: Key of the request; feedback of one that may not teach is stored, and no profile learns from it.
+        key: Key of the request; feedback of one that may not teach is stored, and no profile learns from it. One that
+            acts for others may label their tasks: the router delivers feedback in the background.
         tasks: The store of tasks.
         on_label: Called when there is a new label.
 
@@ -118,6 +121,8 @@ async def submit_feedback(
         DatabaseUnavailable: When the database cannot be reached; then nothing has changed.
     """
     digest = sha256(dumps([request.task_id, request.correct, request.note])).hexdigest()
-    response = await tasks.add_feedback(request, key_name=key.name, may_teach=key.may(TEACH), digest=digest)
+    response = await tasks.add_feedback(
+        request, key_name=key.name, may_teach=key.may(TEACH), digest=digest, on_any=key.may(ACT)
+    )
     on_label()
     return response

@@ -1,7 +1,7 @@
 """This store keeps discovered categories in PostgreSQL."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
@@ -40,11 +40,18 @@ class PostgresCategories:
                 await session.execute(insert(CategoryRow), rows)
 
     async def listed(self, key_name: str, before: str, limit: int) -> Sequence[Category]:
-        """Return the key's proposals and all adopted categories, newest first, from the one after `before` on."""
+        """Return the key's proposals and all adopted categories, newest first, from the one after `before` on.
+
+        Those of other keys come without their words: examples and keywords are of tasks of those keys.
+        """
         visible = or_(CategoryRow.key_name == key_name, CategoryRow.adopted_at.is_not(None))
         following = [CategoryRow.category_id < without_nul(before)] if before else []
         wanted = select(CategoryRow).where(visible, *following).order_by(CategoryRow.category_id.desc()).limit(limit)
-        return await self._all(wanted)
+        async with transaction(self._sessions) as session:
+            return [
+                _category(row) if row.key_name == key_name else replace(_category(row), keywords=(), examples=())
+                for row in await session.scalars(wanted)
+            ]
 
     async def adopted(self) -> Sequence[Category]:
         """Return all adopted categories, in the order of adoption."""

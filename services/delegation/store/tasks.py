@@ -75,9 +75,11 @@ class PostgresTasks:
         return updates
 
     async def add_feedback(
-        self, request: TaskFeedbackRequest, *, key_name: str, may_teach: bool, digest: str
+        self, request: TaskFeedbackRequest, *, key_name: str, may_teach: bool, digest: str, on_any: bool = False
     ) -> TaskFeedbackResponse:
         """Store feedback and learn from it, both or neither; a repetition returns the first response.
+
+        With `on_any` the task may be another key's.
 
         Raises:
             TaskNotFound: When there is no such task for the key.
@@ -88,14 +90,22 @@ class PostgresTasks:
         for _ in range(2):
             with suppress(_FeedbackExists):
                 async with transaction(self._sessions) as session:
-                    return await self._add_feedback(session, request, key_name, may_teach, digest)
+                    return await self._add_feedback(session, request, key_name, may_teach, digest, on_any)
         raise AssertionError("the feedback that was stored first is there")
 
     async def _add_feedback(
-        self, session: AsyncSession, request: TaskFeedbackRequest, key_name: str, may_teach: bool, digest: str
+        self,
+        session: AsyncSession,
+        request: TaskFeedbackRequest,
+        key_name: str,
+        may_teach: bool,
+        digest: str,
+        on_any: bool,
     ) -> TaskFeedbackResponse:
         """Store feedback while the row of its task is locked, so that feedback on a task is stored in sequence."""
-        wanted = select(TaskRow).where(TaskRow.task_id == without_nul(request.task_id), TaskRow.key_name == key_name)
+        wanted = select(TaskRow).where(TaskRow.task_id == without_nul(request.task_id))
+        if not on_any:
+            wanted = wanted.where(TaskRow.key_name == key_name)
         task = (await session.scalars(wanted.with_for_update())).first()
         earlier = await _earlier(session, key_name, request.feedback_id, digest)
         if earlier is not None:

@@ -56,6 +56,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAUTHENTICATED: no API key, or an unknown one."""
     ERROR_REASON_TEACHING_NOT_ALLOWED: _ErrorReason.ValueType  # 16
     """PERMISSION_DENIED: the key may not change what the suite has learned."""
+    ERROR_REASON_OWNER_NOT_ALLOWED: _ErrorReason.ValueType  # 70
+    """PERMISSION_DENIED: a key acts for another one, which only the suite's own may do; e.g. {key_name: "ann"}."""
     ERROR_REASON_MODEL_NOT_FOUND: _ErrorReason.ValueType  # 17
     """NOT_FOUND: no such model; e.g. {model: "gpt-9"}."""
     ERROR_REASON_RUN_NOT_FOUND: _ErrorReason.ValueType  # 18
@@ -189,6 +191,8 @@ ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 15
 """UNAUTHENTICATED: no API key, or an unknown one."""
 ERROR_REASON_TEACHING_NOT_ALLOWED: ErrorReason.ValueType  # 16
 """PERMISSION_DENIED: the key may not change what the suite has learned."""
+ERROR_REASON_OWNER_NOT_ALLOWED: ErrorReason.ValueType  # 70
+"""PERMISSION_DENIED: a key acts for another one, which only the suite's own may do; e.g. {key_name: "ann"}."""
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason.ValueType  # 17
 """NOT_FOUND: no such model; e.g. {model: "gpt-9"}."""
 ERROR_REASON_RUN_NOT_FOUND: ErrorReason.ValueType  # 18

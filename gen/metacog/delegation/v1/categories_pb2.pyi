@@ -51,11 +51,11 @@ class Category(_message.Message):
     """Whether it is a dimension now."""
     @_builtins.property
     def keywords(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words that set its tasks apart from the others, the most distinctive first."""
+        """Words that set its tasks apart from the others, the most distinctive first; empty for a category of another key."""
 
     @_builtins.property
     def examples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Tasks nearest to its middle, as they were asked."""
+        """Tasks nearest to its middle, as they were asked; empty for a category of another key."""
 
     @_builtins.property
     def discovered_at(self) -> _timestamp_pb2.Timestamp:

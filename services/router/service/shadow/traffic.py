@@ -9,9 +9,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import aclosing
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 
-from chassis.admission import OVERLOAD_REASONS
+from chassis.admission import CALLER_KEY, OVERLOAD_REASONS
 from chassis.errors import ConfigurationInvalid
 from chassis.json_text import dumps
 from chassis.log import logger
@@ -222,7 +223,9 @@ class ShadowTraffic:
         Raises:
             Exception: Whatever a bug raises.
         """
-        task = asyncio.create_task(self._all_events(waiting))
+        context = copy_context()
+        context.run(CALLER_KEY.set, waiting.origin.key_name)
+        task = asyncio.create_task(self._all_events(waiting), context=context)
         self._under_way.add(task)
         try:
             await asyncio.wait({task})
