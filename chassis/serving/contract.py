@@ -22,7 +22,7 @@ def http_rule(method: MethodDescriptor) -> tuple[str, str]:
 def reject_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
     """Answer `NOT_IMPLEMENTED` on every path of the contract that `app` does not have."""
     routes = [route for route in app.routes if isinstance(route, APIRoute)]
-    served = {(verb, route.path) for route in routes for verb in route.methods or ()}
+    served = {(verb, route.path_format) for route in routes for verb in route.methods or ()}
     for method in service.methods:
         verb, path = http_rule(method)
         if (verb, path) not in served:

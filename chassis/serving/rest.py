@@ -67,6 +67,35 @@ class StrictRoute(APIRoute):
         return handler
 
 
+# A problem document, as `problem_body` makes it.
+PROBLEM: Mapping[str, Any] = {
+    "title": "Problem",
+    "description": "An error, by RFC 9457.",
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "description": "URN of the reason."},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "description": "HTTP status."},
+        "detail": {"type": "string", "description": "What is wrong, where, and what to do."},
+        "code": {"type": "string", "description": "Canonical code, as gRPC names it."},
+        "reason": {"type": "string", "description": "Stable name of the reason: an `ErrorReason` without prefix."},
+        "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "required": ["type", "title", "status", "detail", "code", "reason", "metadata"],
+}
+
+
+def _error_responses(*, shaped: bool) -> dict[str, Any]:
+    """Return OpenAPI's account of the errors of an operation: as problem documents, or in a shape of the path's own."""
+    media = "application/json" if shaped else "application/problem+json"
+    schema = {"type": "object"} if shaped else {"$ref": "#/components/schemas/Problem"}
+    content = {media: {"schema": schema}}
+    return {
+        "400": {"description": "The request is malformed.", "content": content},
+        "default": {"description": "Any other error.", "content": content},
+    }
+
+
 class Application(FastAPI):
     """An application is FastAPI behind our edge; `serve_directly` adds a path that skips FastAPI's own layers.
 
@@ -78,6 +107,25 @@ class Application(FastAPI):
     def serve_directly(self, method: str, path: str, handle: Handler) -> None:
         """Serve `path` by `handle`, as a route with all its errors; the handler reads the request itself."""
         self.state.direct[method, path] = handle
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document: that of FastAPI, with errors as this application replies them.
+
+        FastAPI lists a 422 wherever a request is read; here that is a 400, and a problem document or
+        what the shape of the path makes of it.
+        """
+        if self.openapi_schema is None:
+            document = super().openapi()
+            schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            schemas["Problem"] = PROBLEM
+            for path, operations in document["paths"].items():
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+                    operation["responses"] |= _error_responses(shaped=self.shape(path) is not None)
+        assert self.openapi_schema is not None
+        return self.openapi_schema
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

@@ -54,6 +54,36 @@ async def test_the_paths_of_rest_are_those_of_the_contract(served: Served) -> No
     assert there == {http_rule(method) for method in served.contract.methods} | openai
 
 
+async def test_openapi_lists_the_errors_that_there_are_and_calls_nothing_unserved_that_is_served(
+    served: Served,
+) -> None:
+    async with httpx.AsyncClient(base_url=served.running.rest) as client:
+        document = (await client.get("/openapi.json")).json()
+        malformed = {
+            path: await client.post(path, json={"no_such_field": 1})
+            for path, operations in document["paths"].items()
+            if "post" in operations and "{" not in path
+        }
+    operations = {(verb, path): one for path, verbs in document["paths"].items() for verb, one in verbs.items()}
+
+    assert "422" not in str([list(operation["responses"]) for operation in operations.values()])
+    assert "ValidationError" not in str(document["components"])
+    for path, reply in malformed.items():
+        listed = operations["post", path]["responses"]["400"]["content"]
+        assert (path, reply.status_code, list(listed)) == (path, 400, [reply.headers["content-type"]])
+    for operation in operations.values():
+        assert "not served" not in operation.get("summary", "")
+        assert {"400", "default"} < set(operation["responses"])
+
+
+async def test_a_problem_document_is_as_openapi_describes_it(services: dict[str, Served]) -> None:
+    async with httpx.AsyncClient(base_url=services["router"].running.rest) as client:
+        described = (await client.get("/openapi.json")).json()["components"]["schemas"]["Problem"]
+        problem = (await client.post("/v1/route", json={"colour": "red"})).json()
+
+    assert set(problem) == set(described["properties"]) == set(described["required"])
+
+
 async def test_the_documentation_of_rest_can_be_read(served: Served) -> None:
     async with httpx.AsyncClient(base_url=served.running.rest) as client:
         page = await client.get("/docs")

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from chassis.errors import ConfigurationInvalid, Unauthenticated
-from chassis.serving.auth import ANYONE, ApiKey, Keyring, bearer, check_keys_beyond_loopback
-from configuration.keys import TEACH, read_keys
+from chassis.errors import ConfigurationInvalid, OwnerNotAllowed, Unauthenticated
+from chassis.serving.auth import ACT, ANYONE, ApiKey, Keyring, bearer, check_keys_beyond_loopback
+from configuration.keys import TEACH, keys_text, read_keys
 from kernel.errors import Code
 
 # SHA-256 of `sesame`, from the shell's sha256sum.
 SESAME = "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"
-ADA = ApiKey(name="ada", sha256=SESAME, denied=frozenset({TEACH}))
+ADA = ApiKey(name="ada", sha256=SESAME, denied=frozenset({TEACH, ACT}))
 BEN = ApiKey(name="ben", sha256=sha256(b"tahini").hexdigest())
 RING = Keyring([ADA, BEN])
 
@@ -66,6 +66,35 @@ def test_a_holder_may_teach_unless_set_otherwise(tmp_path: Path) -> None:
     path = keys_file(tmp_path, f"keys:\n  - name: ada\n    sha256: {SESAME}\n")
 
     assert read_keys(path).holder("Bearer sesame").may(TEACH)
+
+
+def test_the_suites_own_key_acts_for_others_and_no_other_does_unless_the_file_says_so(tmp_path: Path) -> None:
+    names = {"suite": "", "suite-old": "", "ada": "", "peer": "true", "old": "false"}
+    entries = [
+        f'  - name: {name}\n    sha256: "{number:064x}"\n' + (f"    acts_for_others: {stated}\n" if stated else "")
+        for number, (name, stated) in enumerate(names.items())
+    ]
+    ring = read_keys(keys_file(tmp_path, "keys:\n" + "".join(entries)))
+
+    again = read_keys(keys_file(tmp_path, keys_text(ring.keys)))
+
+    assert [key.name for key in ring.keys if key.may(ACT)] == ["suite", "suite-old", "peer"]
+    assert again.keys == ring.keys
+
+
+def test_who_acts_for_another_may_do_what_both_may() -> None:
+    suite, pupil = ApiKey(name="suite", sha256="1"), ApiKey(name="pupil", sha256="2", denied=frozenset({TEACH, ACT}))
+    ring = Keyring([suite, pupil])
+
+    owners = [ring.owner(suite, name) for name in ("pupil", "stranger", "")]
+
+    assert [(owner.name, owner.may(TEACH), owner.may(ACT)) for owner in owners] == [
+        ("pupil", False, False),
+        ("stranger", True, False),
+        ("suite", True, True),
+    ]
+    with pytest.raises(OwnerNotAllowed, match="acts_for_others"):
+        ring.owner(pupil, "suite")
 
 
 def test_without_a_file_there_are_no_keys() -> None:
