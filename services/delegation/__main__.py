@@ -16,12 +16,12 @@ from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
 from sandbox.mathematics import Calculators
 from services.delegation.compose import NAME, Parts, compose
-from services.delegation.settings import Settings
+from services.delegation.settings import RouterContentsSettings, Settings, as_the_router
 
 
 async def main() -> None:
     """Read the settings, compose the service and serve it."""
-    suite, settings = read(SuiteSettings), read(Settings)
+    suite, settings = read(SuiteSettings), as_the_router(read(Settings), read(RouterContentsSettings))
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)

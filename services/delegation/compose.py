@@ -1,6 +1,6 @@
 """This module composes the delegation service from its settings and parts, for the process and for tests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -32,6 +32,7 @@ from services.delegation import rest, rpc
 from services.delegation.core.routine import DEFAULT_ROUTINE, Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
+from services.delegation.service.contents.retention import EVERY_S, TaskRetention
 from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.experience.matching import MATCHES, MatchContext, match_experience
 from services.delegation.service.experience.recording import FIRST_PAUSE_S, ExperienceRecorder
@@ -50,6 +51,7 @@ from services.delegation.store.experience import PostgresAgentExperience
 from services.delegation.store.monitoring import PostgresMonitoring
 from services.delegation.store.profiles import PostgresProfiles
 from services.delegation.store.requests import PostgresRequests, PostgresRoundRobin
+from services.delegation.store.retention import PostgresOldTasks
 from services.delegation.store.tasks import PostgresTasks
 
 NAME = "delegation"
@@ -77,6 +79,7 @@ class Parts:
         ceilings: The most that one request may spend.
         experience_pause_s: Pause before the first restart of the recorder of experience [s].
         recalibration_interval_s: Time between two refreshes of the recalibration maps, at least [s].
+        retention_every_s: Time between two looks at what is too old [s].
     """
 
     engine: AsyncEngine
@@ -91,6 +94,7 @@ class Parts:
     ceilings: Ceilings = DEFAULT_CEILINGS
     recalibration_interval_s: float = INTERVAL_S
     experience_pause_s: float = FIRST_PAUSE_S
+    retention_every_s: float = EVERY_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +131,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     requests = AdmissionLimit("requests", settings.max_in_flight)
     profiles = PostgresProfiles(of_tasks, settings.learning_rate)
     drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)
-    tasks = PostgresTasks(records.within(db.RECORD_WITHIN_S), drift)
+    keeps = settings.keep_contents is not False
+    tasks = PostgresTasks(records.within(db.RECORD_WITHIN_S), drift, keep_contents=keeps)
     recalibrator = Recalibrator(
         PostgresMonitoring(records.within(db.BACKGROUND_WITHIN_S)),
         min_ratings=settings.recalibration_minimum,
@@ -139,9 +144,16 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         most=settings.experience_questions,
         first_pause_s=parts.experience_pause_s,
     )
+    workers: Mapping[str, Recalibrator | ExperienceRecorder | TaskRetention] = {
+        "recalibration": recalibrator,
+        "experience": recorder,
+        **_retention(settings, parts, records),
+    }
     on_label = partial(_each, [recalibrator.on_label, recorder.on_label])
     sandbox = Sandbox(enabled=settings.sandbox)
-    categories = Categories(PostgresCategories(reads), parts.embeddings, parts.dimensions, shares=figures)
+    categories = Categories(
+        PostgresCategories(reads), parts.embeddings, parts.dimensions, shares=figures, keep_contents=keeps
+    )
     finder = DimensionFinder(
         dimensions=categories.dimensions,
         refresh=categories.refresh,
@@ -168,6 +180,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         recalibrations=recalibrator.in_force,
         uninformative=recalibrator.uninformative,
         on_label=on_label,
+        keep_contents=keeps,
         defaults=defaults,
     )
     self_assess_context = SelfAssessContext(
@@ -185,7 +198,9 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         match_experience=AdmissionLimit("matches", MATCHES).bounding(
             partial(match_experience, context=_match_context(settings, parts, PostgresAgentExperience(reads)))
         ),
-        submit_feedback=partial(submit_feedback, tasks=PostgresTasks(reads, drift), on_label=on_label),
+        submit_feedback=partial(
+            submit_feedback, tasks=PostgresTasks(reads, drift, keep_contents=keeps), on_label=on_label
+        ),
         profiles=Profiles(
             store=PostgresProfiles(reads, settings.learning_rate),
             agents=parts.agents,
@@ -204,7 +219,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         ),
         categories=categories,
     )
-    health = _health(settings, parts, recalibrator, recorder, sandbox)
+    health = _health(settings, parts, {name: worker.check for name, worker in workers.items()}, sandbox)
     return ComposedDelegation(
         name=NAME,
         app=_app(settings, parts, health, use_cases),
@@ -212,11 +227,10 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         grpc_names=[CONTRACT.full_name],
         settings=settings,
         health=health,
-        start=partial(_each, [recalibrator.start, recorder.start]),
+        start=partial(_each, [worker.start for worker in workers.values()]),
         close=partial(
             closing,
-            recalibrator.close,
-            recorder.close,
+            *(worker.close for worker in workers.values()),
             parts.model_clients.close,
             parts.embeddings.close,
             parts.engine.dispose,
@@ -226,6 +240,14 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         recalibrator=recalibrator,
         recorder=recorder,
     )
+
+
+def _retention(settings: Settings, parts: Parts, records: db.Sessions) -> Mapping[str, TaskRetention]:
+    """Return the worker that deletes old tasks, by its name; none where they are kept for ever."""
+    if not settings.retention_days:
+        return {}
+    old = PostgresOldTasks(records.within(db.BACKGROUND_WITHIN_S))
+    return {"retention": TaskRetention(old, days=settings.retention_days, every_s=parts.retention_every_s)}
 
 
 def _each(steps: Sequence[Callable[[], None]]) -> None:
@@ -284,16 +306,13 @@ def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimensio
     return f"paper+{digest}" if rules != DEFAULT_RULES or routine != DEFAULT_ROUTINE else "paper"
 
 
-def _health(
-    settings: Settings, parts: Parts, recalibrator: Recalibrator, recorder: ExperienceRecorder, sandbox: Sandbox
-) -> Health:
+def _health(settings: Settings, parts: Parts, workers: Mapping[str, Check], sandbox: Sandbox) -> Health:
     return Health(
         {"inference": parts.model_clients.probe, "database": partial(db.check, parts.engine)},
         {
             "agents": parts.check_agents,
             "encoder": parts.embeddings.check,
-            "recalibration": recalibrator.check,
-            "experience": recorder.check,
+            **workers,
             **({"sandbox": sandbox.ready} if settings.sandbox else {}),
         },
     )

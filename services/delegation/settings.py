@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from chassis.settings import ApiSettings
 from kernel.confidence.rules import DEFAULT_RULES, Exploration, HandOverRule
@@ -25,6 +25,17 @@ class Settings(ApiSettings):
     max_in_flight: int = Field(64, ge=1, description="Tasks and self-assessments at a time; more get a 429")
     agents_file: Path | None = Field(None, description="The agents; empty: those of the suite, as everywhere")
     dimensions_file: Path | None = Field(None, description="The dimensions; empty: the paper's five")
+    keep_contents: bool | None = Field(
+        None,
+        description="Whether questions, answers and notes are stored; empty: as METACOG_ROUTER_KEEP_CONTENTS says",
+    )
+    retention_days: int | None = Field(
+        None,
+        ge=0,
+        le=36_500,
+        description="Age from which tasks, their feedback and experience are deleted [days], 0: never; empty: as"
+        " METACOG_ROUTER_RETENTION_DAYS says",
+    )
     config_version: str = Field("", description="Name recorded with each task; empty: `paper`, or a digest")
     max_generations: int = Field(24, ge=1, description="Default envelope of a task: samples")
     max_generated_tokens: int = Field(6144, ge=1, description="Default envelope of a task: tokens")
@@ -110,3 +121,18 @@ class Settings(ApiSettings):
         60_000, ge=100, description="Time that a request may give them at most [ms]; it lowers the time before, too"
     )
     judge_agent: str = Field("", description="Agent that judges where the request names none; empty: the default model")
+
+
+class RouterContentsSettings(BaseSettings):
+    """What the router keeps is what delegation keeps where it is not told otherwise; variables `METACOG_ROUTER_...`."""
+
+    model_config = SettingsConfigDict(env_prefix="METACOG_ROUTER_", env_ignore_empty=True, frozen=True)
+
+    keep_contents: bool = Field(True, description="Whether questions and answers are stored")
+    retention_days: int = Field(90, ge=0, le=36_500, description="Age from which they are deleted [days]; 0: never")
+
+
+def as_the_router(settings: Settings, router: RouterContentsSettings) -> Settings:
+    """Return `settings` with what the router keeps, and for how long, where they leave it open."""
+    given = settings.model_dump(include={"keep_contents", "retention_days"}, exclude_none=True)
+    return settings.model_copy(update={**router.model_dump(), **given})

@@ -161,6 +161,7 @@ class Categories:
         embedder: The sentence encoder.
         configured: The configured dimensions.
         shares: Bounds how many discoveries and other figures of a caller are computed at a time.
+        keep_contents: Whether questions are stored; if not, none is discovered, since examples are questions.
         clock: Monotonic clock [s].
     """
 
@@ -171,9 +172,11 @@ class Categories:
         configured: Sequence[Dimension],
         *,
         shares: CallerShares | None = None,
+        keep_contents: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shares = shares or figure_shares()
+        self._keeps = keep_contents
         self._in_force: SharedResults[str, ListDimensionsResponse] = SharedResults(self._shares, factor=0.0)
         self._store = store
         self._embedder = embedder
@@ -209,7 +212,7 @@ class Categories:
             return await self._discovered(request, key)
 
     async def _discovered(self, request: DiscoverCategoriesRequest, key: ApiKey) -> DiscoverCategoriesResponse:
-        texts = await self._store.texts(key.name, request.tasks)
+        texts = await self._store.texts(key.name, request.tasks) if self._keeps else ()
         if len(texts) < request.minimum_tasks:
             await self._store.propose(key.name, [])
             return DiscoverCategoriesResponse(categories=[], tasks=len(texts))

@@ -33,6 +33,7 @@ from kernel.outcomes import degraded_reasons, is_degraded
 from kernel.values import value
 from sandbox.mathematics import MathematicsSource
 from services.delegation.metrics import TASKS
+from services.delegation.service.contents.redaction import without_contents, without_detail
 from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.executor_choice import (
     ExecutorChoice,
@@ -104,6 +105,7 @@ class ProcessContext:
         uninformative: Agents whose verbalized confidence has no weight.
         on_label: Called when there is a new label.
         defaults: The values of what a request leaves out.
+        keep_contents: Whether questions and answers are stored; if not, a repeated request is a task of its own.
         now: Wall clock.
     """
 
@@ -120,6 +122,7 @@ class ProcessContext:
     recalibrations: Recalibrations = dict
     uninformative: Uninformative = frozenset
     on_label: Callable[[], None] = lambda: None
+    keep_contents: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -301,15 +304,17 @@ class _TaskRun:
     async def _finish(self, outcome: TaskOutcome) -> None:
         """Store the task, learn from it, and emit its end; without the database the answer is degraded, not lost."""
         finished, record = finished_task(outcome), task_record(outcome, self._key.name)
+        keeps = self._context.keep_contents
         try:
             updates = await self._context.tasks.add(
                 record,
                 lambda updates: self._document(replace(finished, profile_updates=updates)),
-                outcome.label,
+                outcome.label if keeps else without_detail(outcome.label),
                 may_teach=self._key.may(TEACH),
-                request_id=self._request.request_id,
+                request_id=self._request.request_id if keeps else "",
             )
-            self._attempt.mark_answered()
+            if keeps:  # else there is no answer that a repetition could get
+                self._attempt.mark_answered()
             finished = replace(finished, profile_updates=updates)
         except MetacogError as error:
             _log.warning("a task could not be stored", task_id=self._task_id, problem=error.message)
@@ -324,4 +329,5 @@ class _TaskRun:
         self._task.emit(finished)
 
     def _document(self, finished: TaskFinished) -> TaskDocument:
-        return {"question": self._task.question, "finished": orjson.loads(dumps(finished))}
+        document = {"question": self._task.question, "finished": orjson.loads(dumps(finished))}
+        return document if self._context.keep_contents else without_contents(document)

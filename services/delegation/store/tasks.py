@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,11 +38,13 @@ class PostgresTasks:
     Args:
         sessions: Sessions of the database.
         drift: When a change of competence counts as one.
+        keep_contents: Whether notes are stored, and the experience of agents, which is made of questions.
     """
 
-    def __init__(self, sessions: Sessions, drift: DriftLimits) -> None:
+    def __init__(self, sessions: Sessions, drift: DriftLimits, *, keep_contents: bool = True) -> None:
         self._sessions = sessions
         self._drift = drift
+        self._keeps = keep_contents
 
     async def add(
         self, record: TaskRecord, document: MakeDocument, label: AnswerLabel | None, *, may_teach: bool, request_id: str
@@ -69,7 +71,8 @@ class PostgresTasks:
                 updates = await self._learn(session, record, label.correct, "") if learns else []
             stored = without_nul(dict(document(updates)))
             await session.execute(insert(TaskRow).values({**row, "document": stored}))
-            await add_experience(session, record, updates)
+            if self._keeps:
+                await add_experience(session, record, updates)
             if request_id:
                 await answer_request(session, record.key_name, request_id, record.task_id)
         return updates
@@ -87,10 +90,11 @@ class PostgresTasks:
             FeedbackConflict: When the task has a different label already.
             DatabaseUnavailable: When the database cannot be reached.
         """
+        kept = request if self._keeps else replace(request, note="")
         for _ in range(2):
             with suppress(_FeedbackExists):
                 async with transaction(self._sessions) as session:
-                    return await self._add_feedback(session, request, key_name, may_teach, digest, on_any)
+                    return await self._add_feedback(session, kept, key_name, may_teach, digest, on_any)
         raise AssertionError("the feedback that was stored first is there")
 
     async def _add_feedback(
@@ -136,7 +140,8 @@ class PostgresTasks:
         if not reason:
             task.learned = True
             updates = await self._learn(session, record, request.correct, request.feedback_id)
-            await add_experience(session, record, updates)
+            if self._keeps:
+                await add_experience(session, record, updates)
             reason = "" if updates else "frozen"
         assert task.judged_at is not None
         label = AnswerLabel(

@@ -18,8 +18,8 @@ from cli.calibration.recorded_deliberations import read_deliberations
 from configuration.agents import AgentConfig
 from configuration.role_weights import read_role_weights
 from kernel.learning.contrasts import Deliberated
+from kernel.redaction.accounts import without_texts
 from kernel.roles import DEFAULT_WEIGHTS, ROLES
-from services.router.core.redaction import without_texts
 from tests.support.apis import RestApi
 from tests.support.assigner import assigner_at
 from tests.support.models.scripted_llm import ScriptedLLM

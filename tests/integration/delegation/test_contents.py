@@ -17,9 +17,17 @@ from chassis.ids import new_id
 from chassis.serving.auth import OWNER, Keyring
 from configuration.keys import read_keys
 from tests.support.apis import RestApi, RpcApi
-from tests.support.delegating import Delegation, ScriptedAgents, delegation_at, renamed_agents
+from tests.support.delegating import (
+    AGENTS,
+    CONTRACT,
+    Delegation,
+    ScriptedAgents,
+    delegation_at,
+    delegation_settings,
+    renamed_agents,
+)
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, router_at, until
+from tests.support.stack import ROUTER, process, router_at, until
 
 CHESS = [f"Ann Petrov asks: in chess, how does the {piece} move?" for piece in ("pawn", "rook", "queen", "king")]
 COOKING = [f"Bob Miller asks: how long do I cook {what}?" for what in ("rice", "beans", "pasta", "eggs")]
@@ -170,3 +178,148 @@ async def test_feedback_on_a_run_reaches_the_task_of_its_key_and_no_other_key_la
             return rows(database_url, labelled, run) == [True]
 
         await until(is_labelled)
+
+
+# Contents that are not stored
+
+
+def stored(url: str, word: str) -> list[str]:
+    """The tables of delegation in which a word stands."""
+    tables = rows(url, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'delegation'")
+    found = "SELECT count(*) FROM delegation.{} AS t WHERE row_to_json(t)::text ILIKE %s"
+    return [table for table in tables if rows(url, found.format(table), f"%{word}%") != [0]]
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "not kept"])
+async def test_without_contents_no_word_of_a_task_reaches_the_database_and_the_caller_has_it_all(
+    scripted: ScriptedLLM, database_url: str, keeps: bool
+) -> None:
+    agents, _ = renamed_agents()
+    mark = new_id()[-10:]
+    answers = {agent.id: f"She told tell{mark}.\nFinal Answer: gold{mark}" for agent in agents}
+    scripted.answer = ScriptedAgents({agent.id: 30 for agent in agents}, answers, judge=20)
+    settings = delegation_settings(keep_contents=keeps)
+    async with delegation_at(scripted, database_url, agents=agents, settings=settings) as delegation:
+        api = delegation.api("rest")
+        asked = {
+            "question": f"What did Ann hide{mark}?",
+            "dimension": "knowledge_retrieval",
+            "expected": {"answer": f"silver{mark}", "answer_type": "TEXT"},
+            "request_id": f"r-{mark}",
+        }
+        task = await api.ask("Process", **asked)
+        again = await api.ask("Process", **asked)
+        open_task = await api.ask("Process", question=f"And whom hide{mark}?", dimension="knowledge_retrieval")
+        note = await api.ask(
+            "SubmitFeedback",
+            feedback_id=new_id(),
+            task_id=open_task["task_id"],
+            correct=True,
+            note=f"Bob note{mark} it.",
+        )
+
+    words = {word: stored(database_url, f"{word}{mark}") for word in ("hide", "tell", "gold", "silver", "note")}
+    assert f"tell{mark}" in task["answer_text"]
+    assert [vote["agent"] for vote in task["votes"]]
+    assert (task["label"]["correct"], note["label"]["correct"]) == (False, True)
+    assert (again["task_id"] == task["task_id"], f"tell{mark}" in again["answer_text"]) == (keeps, True)
+    if keeps:
+        assert {word for word, tables in words.items() if tables} >= {"hide", "tell", "gold", "note"}
+    else:
+        assert words == {word: [] for word in words}
+        [document] = rows(database_url, "SELECT document FROM delegation.tasks WHERE task_id = %s", task["task_id"])
+        assert (document["question"], document["finished"]["answer"]) == ("", "")
+        assert document["finished"]["decision"]["mode"] == task["mode"]
+        assert len(document["finished"]["votes"]) == len(task["votes"])
+        assert stored(database_url, task["task_id"])
+
+
+async def test_without_contents_no_question_becomes_experience_or_a_category(
+    scripted: ScriptedLLM, database_url: str, encoder_url: str, names: Sequence[str], keyring: Keyring
+) -> None:
+    ann, *_ = names
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
+    kept, not_kept = (delegation_settings(keep_contents=keeps) for keeps in (True, False))
+    experiences = "SELECT count(*) FROM delegation.agent_experiences WHERE key_name = %s"
+    found = []
+    for settings in (not_kept, kept):
+        async with delegation_at(
+            scripted, database_url, agents=agents, encoder_url=encoder_url, keyring=keyring, settings=settings
+        ) as delegation:
+            api = delegation.api("rest", ann)
+            for question in CHESS:
+                expected = {"answer": "4", "answer_type": "NUMBER"}
+                await api.ask("Process", question=question, dimension="knowledge_retrieval", expected=expected)
+            categories = (await api.ask("DiscoverCategories", minimum_tasks=4))["categories"]
+            found.append((len(categories), rows(database_url, experiences, ann)[0]))
+
+    assert found == [(0, 0), (1, 4)]
+
+
+async def test_old_tasks_go_with_their_feedback_and_examples_and_young_ones_and_numbers_stay(
+    scripted: ScriptedLLM, own_database_url: str, encoder_url: str
+) -> None:
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in AGENTS}, {})
+    settings = delegation_settings(retention_days=30)
+    async with delegation_at(scripted, own_database_url, encoder_url=encoder_url, settings=settings) as delegation:
+        api = delegation.api("rest")
+        tasks = {}
+        for question in (*CHESS, *COOKING[:1]):
+            reply = await api.ask("Process", question=question, dimension="math_computation", request_id=new_id())
+            tasks[question] = reply["task_id"]
+            await api.ask(
+                "SubmitFeedback", feedback_id=new_id(), task_id=reply["task_id"], correct=True, note=f"{question} Yes."
+            )
+        adopted = (await api.ask("DiscoverCategories", minimum_tasks=4))["categories"][0]
+        await api.ask("AdoptCategory", category_id=adopted["category_id"], name="board")
+        await api.ask("DiscoverCategories", minimum_tasks=4)
+    age = "now() - interval '31 days'"
+    for statement in (
+        f"UPDATE delegation.tasks SET created_at = {age} WHERE document->>'question' LIKE 'Ann%'",
+        f"UPDATE delegation.categories SET discovered_at = {age}",
+        f"UPDATE delegation.requests SET expires_at = {age} WHERE task_id = '{tasks[CHESS[0]]}'",
+    ):
+        execute(own_database_url, statement)
+
+    async with delegation_at(
+        scripted, own_database_url, encoder_url=encoder_url, settings=settings, recalibrating=True
+    ) as delegation:  # its background workers run
+
+        async def is_clean() -> bool:
+            return stored(own_database_url, "Petrov asks") == []
+
+        await until(is_clean)
+        left = await delegation.api("rest").ask("ListCategories")
+        profiles = await delegation.api("rest").ask("ListProfiles")
+
+    assert [each["name"] for each in left["categories"]] == ["board"]
+    assert rows(own_database_url, "SELECT task_id FROM delegation.tasks") == [tasks[COOKING[0]]]
+    assert rows(own_database_url, "SELECT task_id FROM delegation.feedback") == [tasks[COOKING[0]]]
+    assert rows(own_database_url, "SELECT count(*) FROM delegation.requests") == [4]
+    assert sum(profile["observations"] for profile in profiles["profiles"]) >= 5
+
+
+def execute(url: str, statement: str) -> None:
+    """Change the database."""
+    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(plain) as connection:
+        connection.execute(statement)
+
+
+async def test_what_the_router_keeps_is_what_delegation_keeps_unless_it_is_told_otherwise(
+    scripted: ScriptedLLM, database_url: str
+) -> None:
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in AGENTS}, {})
+    mark = new_id()[-10:]
+    base = {"METACOG_INFERENCE_URL": scripted.url, "METACOG_DATABASE_URL": database_url}
+    told = {"none": {}, "router": {"METACOG_ROUTER_KEEP_CONTENTS": "false"}}
+    told["both"] = {**told["router"], "METACOG_DELEGATION_KEEP_CONTENTS": "true"}
+    for name, settings in told.items():
+        async with process("delegation", **base, **settings) as running:
+            await RestApi(running.rest, CONTRACT).ask(
+                "Process", question=f"Is it {name}{mark}?", dimension="knowledge_retrieval"
+            )
+
+    kept = {name: bool(stored(database_url, f"{name}{mark}")) for name in told}
+    assert kept == {"none": True, "router": False, "both": True}

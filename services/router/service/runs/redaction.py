@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel.msv import MSV
-from services.router.core.redaction import bare_name, bare_reason, bare_reasons, without_texts
+from kernel.redaction.accounts import bare_name, bare_reason, bare_reasons, without_texts
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.runs.values import Run
 

@@ -21,9 +21,9 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import COMPONENTS, MSV
 from kernel.outcomes import Outcome
-from services.router.core import redaction
+from kernel.redaction import accounts as redaction
+from kernel.redaction.accounts import bare_reason, without_texts
 from services.router.core.decision_rules import DecisionRule
-from services.router.core.redaction import bare_reason, without_texts
 from services.router.service.assessment.values import KindGain, RouteResponse
 from services.router.service.runs.redaction import has_contents, without_contents
 from services.router.service.runs.values import FellBack, Run

@@ -1,0 +1,23 @@
+"""Redaction leaves decisions, numbers and names of a task where contents are not stored."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kernel.redaction.accounts import bare_reason, without_texts
+from services.delegation.service.values import AnswerLabel
+
+
+def without_contents(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document of a task without any word of question, answers or checks; only this reaches the database.
+
+    Example:
+        >>> without_contents({"question": "Is Ann ill?", "finished": {"answer": "Yes", "confidence": 0.7}})
+        {'question': '', 'finished': {'answer': '', 'confidence': 0.7}}
+    """
+    return {"question": "", "finished": without_texts(document["finished"])}
+
+
+def without_detail(label: AnswerLabel | None) -> AnswerLabel | None:
+    """Return a label with the code of its detail alone, since the detail may quote an answer."""
+    return None if label is None else replace(label, detail=bare_reason(label.detail))
