@@ -6,7 +6,7 @@ BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
 CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
-.PHONY: baseline keys images sbom test-compose lint-containers help up down status test test-fast test-hard test-nrc check docs proto format lock bench setup setup-dev setup-test
+.PHONY: baseline keys images sbom test-compose lint-containers help up down status test test-fast test-hard soak test-nrc check docs proto format lock bench setup setup-dev setup-test
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ test-fast: setup-dev ## run the unit and contract tests, without a real model, i
 METACOG_TEST_FAULTS ?= docs/evaluation/faults.json
 test-hard: setup-test ## break the real parts: frozen, killed, full, locked; hostile callers; `make test` runs the quick ones
 	@METACOG_TEST_FAULTS=$(METACOG_TEST_FAULTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "hard or not hard" tests/faults $(ARGS)
+
+soak: setup-dev ## run the suite under mixed load for an hour, and report what is lost and what grows; ARGS="--minutes 5"
+	@$(BIN)/python -m bench.soak $(ARGS)
 
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
 	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \

@@ -20,6 +20,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 REQUESTS = Counter("metacog_requests_total", "Requests by API, operation and canonical code.", ["api", "op", "code"])
 REQUEST_SECONDS = Histogram("metacog_request_seconds", "Time to answer a request [s].", ["api", "op"], buckets=SECONDS)
 IN_FLIGHT = Gauge("metacog_requests_in_flight", "Requests being answered now.", ["api"])
+EVENT_LOOP_TASKS = Gauge("metacog_event_loop_tasks", "Tasks of the event loop that are not done.")
 STAGE_SECONDS = Histogram("metacog_stage_seconds", "Time of one stage [s].", ["stage"], buckets=SECONDS)
 TOKENS = Counter("metacog_tokens_total", "Tokens by stage and kind (prompt, completion).", ["stage", "kind"])
 COST = Counter("metacog_cost_total", "Cost by stage, where it is known [currency of METACOG_PRICES].", ["stage"])

@@ -21,6 +21,7 @@ from chassis.serving.edge import OPERATION, RestEdge
 from chassis.serving.health import Health
 from chassis.serving.named_errors import named_error
 from chassis.serving.wire import body_of_json, checked_text, from_plain, json_schema, malformed
+from chassis.telemetry import EVENT_LOOP_TASKS
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MalformedRequest, MetacogError
 
@@ -195,6 +196,7 @@ def build_app(
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
+        EVENT_LOOP_TASKS.set(len(asyncio.all_tasks()))
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     limits = {**(body_limits or {}), "": max_body_bytes}

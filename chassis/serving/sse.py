@@ -1,12 +1,13 @@
 """This module streams server-sent events: named values, heartbeats between them, and an error as the last."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from chassis.json_text import dumps
 from chassis.serving.named_errors import named_error
@@ -21,6 +22,9 @@ READ_AHEAD = 16
 # Items at the beginning that go out one by one, so that the first word waits for no other.
 FIRST_ALONE = 4
 
+# Streams that are being closed; the event loop alone would not keep these tasks.
+_closings: "set[asyncio.Task[None]]" = set()
+
 
 def sse(name: str, data: object) -> bytes:
     """Return one server-sent event."""
@@ -30,6 +34,33 @@ def sse(name: str, data: object) -> bytes:
 def named_event(item: object) -> tuple[str, object]:
     """Return the name and content of an event value."""
     return event_name(item), item
+
+
+class ClosingStream(StreamingResponse):
+    """This response closes what it streams as soon as it ends, also where its client left before the first byte.
+
+    A stream that is left to the garbage collector goes on meanwhile: its model generates, and its run is not recorded.
+
+    Args:
+        body: What is streamed.
+        close_source: Closes what the body reads from, should the body never have begun.
+        headers: Further headers.
+    """
+
+    def __init__(
+        self, body: AsyncGenerator[bytes, None], close_source: Callable[[], Awaitable[None]], headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(body, media_type="text/event-stream", headers=headers)
+        self._body = body
+        self._close_source = close_source
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._body.aclose()
+            await self._close_source()
 
 
 async def event_stream(
@@ -43,18 +74,32 @@ async def event_stream(
     An error before the first becomes a problem document, a later one a last event `error` with that document.
     """
     first = await anext(events, None)
+    has_begun = False
 
-    async def body() -> AsyncIterator[bytes]:
+    async def body() -> AsyncGenerator[bytes, None]:
+        nonlocal has_begun
         try:
             if first is not None:
                 yield sse(*named(first))
+            has_begun = True
             async with aclosing(in_batches(events, heartbeat_s)) as batches:
                 async for batch in batches:
                     yield b"".join(sse(*named(item)) for item in batch) or HEARTBEAT
         except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the stream itself reports it
             yield sse("error", problem_body(named_error(error)))
 
-    return StreamingResponse(body(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+    async def close_unread() -> None:
+        if not has_begun:
+            await close(events)
+
+    return ClosingStream(body(), close_unread, headers={"cache-control": "no-store"})
+
+
+async def close(stream: object) -> None:
+    """Close a stream that can be closed."""
+    aclose = getattr(stream, "aclose", None)
+    if aclose is not None:
+        await aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +132,15 @@ async def in_batches(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[
                 return
     finally:
         reading.cancel()
-        await asyncio.wait({reading})
-        close = getattr(items, "aclose", None)
-        if close is not None:
-            await close()
+        closing = asyncio.create_task(_close(items, reading))
+        _closings.add(closing)
+        closing.add_done_callback(_closings.discard)
+        await asyncio.shield(closing)  # the server cancels again and again while a client is gone
+
+
+async def _close(items: AsyncIterator[T], reading: "asyncio.Task[None]") -> None:
+    await asyncio.wait({reading})
+    await close(items)
 
 
 async def _read(items: AsyncIterator[T], queue: asyncio.Queue[T | _Ended], taken: asyncio.Event) -> None:

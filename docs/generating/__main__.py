@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from docs.generating import contract, faults, notices, settings
+from docs.generating import contract, faults, notices, settings, soak
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,6 +18,7 @@ def files() -> dict[Path, str]:
         ROOT / "docs" / "rest.md": contract.rest_page(services),
         ROOT / "docs" / "grpc.md": contract.grpc_page(services),
         ROOT / faults.PAGE: faults.page(ROOT),
+        ROOT / soak.PAGE: soak.page(ROOT),
         ROOT / notices.PAGE: notices.page(ROOT),
     }
 

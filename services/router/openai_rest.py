@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from chassis.serving.named_errors import named_error
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
-from chassis.serving.sse import HEARTBEAT_S, in_batches
+from chassis.serving.sse import HEARTBEAT_S, ClosingStream, in_batches
 from chassis.serving.wire import body_of_json
 from inference import BackendModelClients
 from kernel.errors import MetacogError
@@ -177,7 +177,7 @@ async def _streamed_completion(events: Events, chat: ChatRequest) -> Response:
         return _error_response(error, started)
     headers = {RUN_ID: started.run_id, "cache-control": "no-store"}
     chunks = completed_stream(Writer(started.run_id, chat), _resumed(early, batches))
-    return StreamingResponse(chunks, media_type="text/event-stream", headers=headers)
+    return ClosingStream(chunks, batches.aclose, headers=headers)
 
 
 async def completed_stream(writer: Writer, batches: Batches) -> AsyncGenerator[bytes, None]:
