@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from inference.features import Features
     from inference.http.breaker import Breaker, BreakerPermit
     from inference.http.event_parser import EventParser, EventTooLong, ServerSentEvent, parse_event
-    from inference.json_fields import NO_FIELDS, count_of, object_of, objects_of, parse_object, text_of
+    from inference.json_fields import NO_FIELDS, count_of, object_of, objects_of, parse_object, text_of, tokens_of
     from inference.kinds import Embedder, KindClassifier, KindVectors, Prototypes, QuestionKind
     from inference.models import (
         BackendModelClient,
@@ -89,7 +89,7 @@ _NAMES = {
     "http.breaker": ("Breaker", "BreakerPermit"),
     "http.event_parser": ("EventParser", "EventTooLong", "ServerSentEvent", "parse_event"),
     "features": ("Features",),
-    "json_fields": ("NO_FIELDS", "count_of", "object_of", "objects_of", "parse_object", "text_of"),
+    "json_fields": ("NO_FIELDS", "count_of", "object_of", "objects_of", "parse_object", "text_of", "tokens_of"),
     "kinds": ("Embedder", "KindClassifier", "KindVectors", "Prototypes", "QuestionKind"),
     "models": (
         "BackendModelClient",
@@ -197,6 +197,7 @@ __all__ = [
     "split_reasoning",
     "suite_models",
     "text_of",
+    "tokens_of",
 ]
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from chassis.json_text import InvalidJson, loads
 
+# More tokens are in no request of any model; a server that reports more is not believed [tokens].
+MOST_TOKENS = 2**24
 NO_FIELDS: Mapping[str, object] = {}
 
 
@@ -35,3 +37,9 @@ def text_of(value: object) -> str:
 def count_of(value: object) -> int | None:
     """Return `value` if it is a whole number of at least 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def tokens_of(value: object) -> int | None:
+    """Return `value` if it can be the tokens of one request, else None."""
+    count = count_of(value)
+    return count if count is not None and count <= MOST_TOKENS else None

@@ -7,7 +7,7 @@ usage is reported. Else it is estimated from its characters.
 import math
 from collections.abc import Mapping, Sequence
 
-from inference.json_fields import count_of
+from inference.json_fields import tokens_of
 from kernel.envelope import StageUsage
 from kernel.values import value
 
@@ -51,11 +51,11 @@ def count_tokens(
         counts_all: Whether this backend's usage counts all samples; None if that is unknown.
         prompt_characters: Length of the prompt, for a backend that does not count it.
     """
-    total = count_of(reported.get("completion_tokens"))
+    total = tokens_of(reported.get("completion_tokens"))
     if len(samples) == 1 and total is not None:
         counts_all = True
     tokens, exact = _tokens_of_each(samples, total if counts_all else None)
-    prompt = count_of(reported.get("prompt_tokens"))
+    prompt = tokens_of(reported.get("prompt_tokens"))
     usage = StageUsage(
         generations=len(samples),
         prompt_tokens=estimated_tokens(prompt_characters) if prompt is None else prompt,

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from inference.accounting.accounts import CallAccount
 from inference.accounting.counting import estimated_tokens
 from inference.accounting.reports import CallReport
-from inference.json_fields import count_of, object_of, objects_of
+from inference.json_fields import object_of, objects_of, tokens_of
 from kernel.envelope import StageUsage
 
 
@@ -36,10 +36,10 @@ class StreamTally:
     def add_usage(self, chunk: Mapping[str, object]) -> bool:
         """Add the usage in `chunk`; return whether the chunk holds nothing else."""
         usage = object_of(chunk.get("usage"))
-        completion = count_of(usage.get("completion_tokens"))
+        completion = tokens_of(usage.get("completion_tokens"))
         if completion is None:
             return False
-        prompt = count_of(usage.get("prompt_tokens"))
+        prompt = tokens_of(usage.get("prompt_tokens"))
         self._prompt = prompt if prompt is not None else self._prompt
         alone = not objects_of(chunk.get("choices"))
         if alone:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from inference.accounting.counting import MeasuredSample, count_tokens
 from inference.errors import UnparsableOutput
 from inference.features import Features, usage_counts_all
-from inference.json_fields import count_of, object_of, objects_of, parse_object, text_of
+from inference.json_fields import object_of, objects_of, parse_object, text_of, tokens_of
 from inference.sampling.reasoning import SplitText, reasoning_field, split_text
 from inference.values import Alternative, CompletionSample, TokenLogprob
 from kernel.envelope import StageUsage
@@ -97,7 +97,7 @@ def _observed_features(
     measured: Sequence[MeasuredSample], reported: Mapping[str, object], *, requested_logprobs: bool
 ) -> Features:
     lengths = [each.logprobs for each in measured if each.logprobs is not None]
-    total = count_of(reported.get("completion_tokens"))
+    total = tokens_of(reported.get("completion_tokens"))
     complete = len(lengths) == len(measured) and total is not None
     return Features(
         logprobs=bool(lengths) if requested_logprobs else None,

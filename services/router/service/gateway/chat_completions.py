@@ -16,13 +16,13 @@ from inference import (
     BackendModelClients,
     Spend,
     checked_body,
-    count_of,
     object_of,
     objects_of,
     parse_event,
     parse_object,
     split_reasoning,
     text_of,
+    tokens_of,
 )
 from kernel.answers import AnswerType
 from kernel.conversation import Turn, has_images, non_text_field, turns_of_chat
@@ -520,7 +520,7 @@ class Passthrough:
             logprobs=[(text_of(token.get("token")), _logprob(token)) for token in listed] or None,
             document=_without_logprobs(reply.document, choice),
             cut=reply.cut,
-            tokens=count_of(object_of(reply.document.get("usage")).get("completion_tokens")) or 0,
+            tokens=tokens_of(object_of(reply.document.get("usage")).get("completion_tokens")) or 0,
         )
 
 
