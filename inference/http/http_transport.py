@@ -6,8 +6,11 @@ once, which is how a backend learns that the client has gone.
 """
 
 import asyncio
+import fcntl
 import select
 import ssl
+import struct
+import termios
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import lru_cache
@@ -38,9 +41,6 @@ MAX_HEADERS = 256
 MAX_SHORT_REPLY = 4 * 2**20
 SWITCHING_PROTOCOLS = 101
 HTTP_OK = 200
-# A server that closes a kept connection just as a request is sent has not read that request; its end arrives within a
-# round trip, and so within this time [s]. A later one may be of a server that was at work.
-IDLE_CLOSE_S = 1.0
 NO_CONTENT = (204, 304)
 # A reply with a body that was not compressed has one of these as its content-encoding.
 PLAIN = ("", "identity")
@@ -97,8 +97,7 @@ class Connection(asyncio.Protocol):
     @property
     def was_closed_while_idle(self) -> bool:
         """Return whether the connection, kept from an earlier request, ended before the server read this one."""
-        is_kept, is_prompt = self.idle_since > 0, self._loop.time() - self._sent_at < IDLE_CLOSE_S
-        return is_kept and is_prompt and self._received == 0
+        return self.idle_since > 0 and self._received == 0 and self._is_request_unread
 
     def send(self, request: bytes, most_bytes: int) -> None:
         """Send a request, whole; the connection then reads its reply, which may have `most_bytes` as it is sent.
@@ -113,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._unread = self._received = self._head_bytes = self._head_lines = 0
         self._most_bytes = most_bytes
         self._has_head = self._complete = self._is_compressed = False
-        self._sent_at = self._loop.time()
+        self._is_request_unread = False
         self._transport.write(request)
 
     async def head(self) -> None:
@@ -199,8 +198,16 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
         self._wake()
 
+    def eof_received(self) -> None:
+        """Do as `Protocol` says: the connection ends. A server that has read the request has acknowledged it."""
+        self._is_request_unread = self._transport.get_write_buffer_size() + _unacknowledged(self._transport) > 0
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Do as `Protocol` says; a body of unknown length is complete."""
+        """Do as `Protocol` says; a body of unknown length is complete.
+
+        A server's system resets a connection that is closed before everything was read.
+        """
+        self._is_request_unread |= isinstance(exc, ConnectionResetError | BrokenPipeError)
         self._reusable = False
         if not self._is_over:
             if self._has_head and self._ends_with_connection and exc is None:
@@ -300,6 +307,16 @@ class Connection(asyncio.Protocol):
         """Begin a reply; a second one was not requested."""
         if self._complete:
             self._reusable = False
+
+
+def _unacknowledged(transport: asyncio.Transport) -> int:
+    """Return how much of what was sent the other side has not acknowledged [bytes]; 0 where the system does not say."""
+    socket = transport.get_extra_info("socket")
+    try:
+        (count,) = struct.unpack("i", fcntl.ioctl(socket.fileno(), termios.TIOCOUTQ, bytes(4)))
+    except (AttributeError, OSError):
+        return 0
+    return int(count)
 
 
 def _too_long_head() -> MalformedReply:

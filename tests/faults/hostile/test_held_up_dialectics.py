@@ -2,9 +2,13 @@
 
 import asyncio
 import os
+import select
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -71,46 +75,53 @@ async def test_a_synthesis_whose_text_came_while_the_assigner_was_held_up_does_n
     assert reply.json()["run"]["answer"] == TEXT
 
 
-@asynccontextmanager
-async def closing_kept_connections(server: str) -> AsyncIterator[str]:
-    """Pass requests on to `server`, the first one of each connection; at the second one the connection is closed.
+def serve_once(connection: socket.socket, server: str) -> None:
+    """Pass on one request, and close the connection when the next one has come, without reading it.
 
     So it is with a server that closes an idle connection just when a request is under way.
     """
-    host, _, port = server.removeprefix("http://").partition(":")
+    with connection, connection.makefile("rb") as reading:
+        head = b"".join(iter(reading.readline, b"\r\n"))
+        length = next(
+            (int(line.split(b":")[1]) for line in head.splitlines() if line.lower().startswith(b"content-length:")), 0
+        )
+        host, _, port = server.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as upstream:
+            upstream.sendall(head + b"\r\n" + reading.read(length))
+            with HTTPResponse(upstream) as reply:
+                reply.begin()
+                body = reply.read()
+        kind = reply.getheader("content-type")
+        head = f"HTTP/1.1 {reply.status} OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        connection.sendall(head + body)
+        select.select([connection], [], [])
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
-        try:
-            async with asyncio.TaskGroup() as group:
-                replies = group.create_task(passed_on(upstream_reader, writer))
-                seen = b""
-                while part := await reader.read(65_536):
-                    seen += part
-                    if seen.count(b" HTTP/1.1\r\n") > 1:
-                        break
-                    upstream_writer.write(part)
-                replies.cancel()
-        finally:
-            writer.close()
-            upstream_writer.close()
 
-    async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while part := await reader.read(65_536):
-            writer.write(part)
+@contextmanager
+def closing_kept_connections(server: str) -> Iterator[str]:
+    """Serve what `server` replies, each time once on a connection that is then kept."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        def accept() -> None:
+            with suppress(OSError):  # the listening socket was closed
+                while True:
+                    connection, _ = listening.accept()
+                    threading.Thread(target=serve_once, args=(connection, server), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
 
 
 async def test_kept_connections_that_the_model_server_closes_cost_a_dialectic_nothing(
     scripted: ScriptedLLM, database: Database, tmp_path: Path
 ) -> None:
     scripted.answer = cast(synthesis=TEXT)
-    async with closing_kept_connections(scripted.url) as url, suite(url, database.url, tmp_path) as running:
-        envelope = {"max_generations": len(CHAIN)}  # a generation for each stage, and none to repeat one
-        body = {"question": "Is it so?", "strategy": "dialectic", "fallback": False, "envelope": envelope}
-        reply = await running.client.post("/v1/answers", json=body)
+    envelope = {"max_generations": len(CHAIN)}  # a generation for each stage, and none to repeat one
+    body = {"question": "Is it so?", "strategy": "dialectic", "fallback": False, "envelope": envelope}
+    with closing_kept_connections(scripted.url) as url:
+        async with suite(url, database.url, tmp_path) as running:
+            reply = await running.client.post("/v1/answers", json=body)
 
     assert reply.status_code == 200, reply.text
     run = reply.json()["run"]
