@@ -37,6 +37,13 @@ class RequestInProgress(MetacogError):
     reason = "REQUEST_IN_PROGRESS"
 
 
+class RequestTakenOver(MetacogError):
+    """A request was held up until its lease ran out, and is another attempt's now; only that one's answer is kept."""
+
+    code = Code.ABORTED
+    reason = "REQUEST_TAKEN_OVER"
+
+
 def check_digest(
     first: str,
     digest: str,
@@ -67,8 +74,10 @@ def check_digest(
 class RequestStore(Protocol[Found]):
     """A store knows requests by API key and identifier. Every method may raise an error of its database."""
 
-    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
-        """Return whether the caller is to answer the request; False while another one does, or when one has.
+    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> str | None:
+        """Return a claim where the caller is to answer the request; None while another one does, or when one has.
+
+        A claim that was taken over is worth nothing any more.
 
         Args:
             key_name: Name of the API key.
@@ -83,8 +92,8 @@ class RequestStore(Protocol[Found]):
     async def answered(self, key_name: str, request_id: str) -> Found | None:
         """Return the answer of an earlier request; None while there is none."""
 
-    async def leave(self, key_name: str, request_id: str) -> None:
-        """Let the next attempt answer a request that `begin` gave to the caller."""
+    async def leave(self, key_name: str, request_id: str, claim: str) -> None:
+        """Let the next attempt answer a request that `begin` gave to the caller, unless it was taken over."""
 
     async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
         """Return when the first request may have ended, at the latest after `at_most_s`."""
@@ -95,10 +104,12 @@ class Attempt(Generic[A]):
 
     Attributes:
         earlier: The answer of an earlier request; None when the caller is to answer.
+        claim: What the store gave the caller, to answer the request; empty without an identifier.
     """
 
     def __init__(self) -> None:
         self.earlier: A | None = None
+        self.claim = ""
         self.is_answered = False
 
     def mark_answered(self) -> None:
@@ -129,7 +140,7 @@ async def once(
     if not request_id:
         yield attempt
         return
-    while not await store.begin(key_name, request_id, digest, lease_s=seconds_left() + SPARE_S):
+    while (claim := await store.begin(key_name, request_id, digest, lease_s=seconds_left() + SPARE_S)) is None:
         attempt.earlier = await store.answered(key_name, request_id)
         if attempt.earlier is not None:
             yield attempt
@@ -139,12 +150,13 @@ async def once(
             message = f"the first request with request_id {request_id!r} is still running"
             raise RequestInProgress(message, request_id=request_id)
         await store.wait(key_name, request_id, at_most_s=left_s)
+    attempt.claim = claim
     try:
         yield attempt
     finally:
         if not attempt.is_answered:
             with suppress(MetacogError):  # a store that cannot be reached lets the lease run out
-                await store.leave(key_name, request_id)
+                await store.leave(key_name, request_id, claim)
 
 
 Find = Callable[[str, str, str], Awaitable[A | None]]
@@ -163,11 +175,11 @@ class LocalRequests(Generic[A]):
         self._running: dict[tuple[str, str], asyncio.Event] = {}
         self._found: dict[tuple[str, str], A] = {}
 
-    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
+    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> str | None:
         """Do as `RequestStore` says; there is no lease, since the requests end with their process."""
         name = (key_name, request_id)
         if name in self._running:
-            return False
+            return None
         self._running[name] = asyncio.Event()
         is_free = False
         try:
@@ -178,13 +190,13 @@ class LocalRequests(Generic[A]):
                 self._end(name)
         if found is not None:
             self._found[name] = found
-        return is_free
+        return request_id if is_free else None
 
     async def answered(self, key_name: str, request_id: str) -> A | None:
         """Return the answer that `begin` has just found."""
         return self._found.pop((key_name, request_id), None)
 
-    async def leave(self, key_name: str, request_id: str) -> None:
+    async def leave(self, key_name: str, request_id: str, claim: str) -> None:
         """Let the next attempt look the answer up, or make it."""
         self._end((key_name, request_id))
 

@@ -312,6 +312,7 @@ class _TaskRun:
                 outcome.label if keeps else without_detail(outcome.label),
                 may_teach=self._key.may(TEACH),
                 request_id=self._request.request_id if keeps else "",
+                claim=self._attempt.claim,
             )
             if keeps:  # else there is no answer that a repetition could get
                 self._attempt.mark_answered()

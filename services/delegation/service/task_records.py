@@ -84,9 +84,20 @@ class TaskStore(Protocol):
     """This store holds tasks. Every method may raise `DatabaseUnavailable`."""
 
     async def add(
-        self, record: TaskRecord, document: MakeDocument, label: AnswerLabel | None, *, may_teach: bool, request_id: str
+        self,
+        record: TaskRecord,
+        document: MakeDocument,
+        label: AnswerLabel | None,
+        *,
+        may_teach: bool,
+        request_id: str,
+        claim: str,
     ) -> Sequence[ProfileUpdate]:
-        """Store a task as the answer to a request, and learn from its label, if there is one; all or nothing."""
+        """Store a task as the answer to a request, and learn from its label, if there is one; all or nothing.
+
+        Raises:
+            RequestTakenOver: When the claim on the request has been taken over; nothing is stored.
+        """
 
     async def add_feedback(
         self, request: TaskFeedbackRequest, *, key_name: str, may_teach: bool, digest: str, on_any: bool = False

@@ -1,7 +1,7 @@
 """These stores keep request identifiers and the round-robin counter in PostgreSQL, shared by all replicas."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 
 from sqlalchemy import ColumnElement, delete, func, select, update
@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import Sessions, transaction
-from chassis.idempotency import check_digest
+from chassis.idempotency import RequestTakenOver, check_digest
 from services.delegation.service.task_records import TaskDocument
 from services.delegation.store.tables import RequestRow, RoundRobinRow, TaskRow
 
@@ -25,10 +25,11 @@ class PostgresRequests:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
-        """Return whether the caller shall answer the request; False while another does, or when it is answered.
+    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> str | None:
+        """Return a claim where the caller shall answer the request; None while another does, or when it is answered.
 
-        A request whose lease has expired without an answer was lost; the caller shall answer it.
+        A request whose lease has expired without an answer was lost; the caller shall answer it. The claim is the end
+        of the lease, which no other claim of the request has: each begins after the one before has ended.
 
         Raises:
             RequestIdReused: When the identifier belongs to another request.
@@ -51,15 +52,16 @@ class PostgresRequests:
                 set_={"expires_at": row["expires_at"]},
                 where=lost,
             )
-            .returning(RequestRow.request_id)
+            .returning(RequestRow.expires_at)
         )
         async with transaction(self._sessions) as session:
-            if (await session.scalars(claiming)).first() is not None:
-                return True
+            expires_at = (await session.scalars(claiming)).first()
+            if expires_at is not None:
+                return expires_at.isoformat()
             stored = await session.get(RequestRow, (key_name, request_id))
         if stored is not None:
             check_digest(stored.digest, digest, request_id)
-        return False
+        return None
 
     async def answered(self, key_name: str, request_id: str) -> TaskDocument | None:
         """Return the document of the task that answered a request; None while there is none.
@@ -75,28 +77,39 @@ class PostgresRequests:
         async with transaction(self._sessions) as session:
             return (await session.scalars(wanted)).first()
 
-    async def leave(self, key_name: str, request_id: str) -> None:
-        """Let the next attempt answer a request that was not answered.
+    async def leave(self, key_name: str, request_id: str, claim: str) -> None:
+        """Let the next attempt answer a request that was not answered, unless another one has taken it over.
 
         Raises:
             DatabaseUnavailable: When the database cannot be reached.
         """
         async with transaction(self._sessions) as session:
-            await session.execute(delete(RequestRow).where(*_unanswered(key_name, request_id)))
+            await session.execute(delete(RequestRow).where(*_claimed(key_name, request_id, claim)))
 
     async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
         """Wait a short while, since another replica may be answering the request."""
         await asyncio.sleep(min(POLL_S, at_most_s))
 
 
-async def answer_request(session: AsyncSession, key_name: str, request_id: str, task_id: str) -> None:
-    """Store the task that answers a request, in the transaction that stores the task."""
-    answering = update(RequestRow).where(*_unanswered(key_name, request_id)).values(task_id=task_id)
-    await session.execute(answering)
+async def answer_request(session: AsyncSession, key_name: str, request_id: str, claim: str, task_id: str) -> None:
+    """Store the task that answers a request, in the transaction that stores the task.
+
+    Raises:
+        RequestTakenOver: When the claim has been taken over; the transaction is not to be committed.
+    """
+    answering = update(RequestRow).where(*_claimed(key_name, request_id, claim)).values(task_id=task_id)
+    if not (await session.scalars(answering.returning(RequestRow.request_id))).first():
+        message = f"another attempt answers the request with request_id {request_id!r}, since this one was held up"
+        raise RequestTakenOver(message, request_id=request_id)
 
 
-def _unanswered(key_name: str, request_id: str) -> tuple[ColumnElement[bool], ...]:
-    return RequestRow.key_name == key_name, RequestRow.request_id == request_id, RequestRow.task_id == ""
+def _claimed(key_name: str, request_id: str, claim: str) -> tuple[ColumnElement[bool], ...]:
+    return (
+        RequestRow.key_name == key_name,
+        RequestRow.request_id == request_id,
+        RequestRow.task_id == "",
+        RequestRow.expires_at == datetime.fromisoformat(claim),
+    )
 
 
 class PostgresRoundRobin:

@@ -47,11 +47,19 @@ class PostgresTasks:
         self._keeps = keep_contents
 
     async def add(
-        self, record: TaskRecord, document: MakeDocument, label: AnswerLabel | None, *, may_teach: bool, request_id: str
+        self,
+        record: TaskRecord,
+        document: MakeDocument,
+        label: AnswerLabel | None,
+        *,
+        may_teach: bool,
+        request_id: str,
+        claim: str,
     ) -> Sequence[ProfileUpdate]:
         """Store a task as the answer to a request, and learn from its label, if there is one; all or nothing.
 
         Raises:
+            RequestTakenOver: When the claim on the request has been taken over; nothing is stored.
             DatabaseUnavailable: When the database cannot be reached.
         """
         known = label is not None and label.correct is not None
@@ -74,7 +82,7 @@ class PostgresTasks:
             if self._keeps:
                 await add_experience(session, record, updates)
             if request_id:
-                await answer_request(session, record.key_name, request_id, record.task_id)
+                await answer_request(session, record.key_name, request_id, claim, record.task_id)
         return updates
 
     async def add_feedback(

@@ -56,14 +56,15 @@ class Leases:
     lease_s: float = 0.0
     document: str | None = None
 
-    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
+    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> str | None:
         self.lease_s = lease_s
-        return self.free
+        return "claim" if self.free else None
 
     async def answered(self, key_name: str, request_id: str) -> str | None:
         return self.document
 
-    async def leave(self, key_name: str, request_id: str) -> None:
+    async def leave(self, key_name: str, request_id: str, claim: str) -> None:
+        assert claim == "claim"
         self.left += 1
 
     async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
@@ -221,7 +222,7 @@ async def test_an_attempt_that_failed_is_left_to_the_next_one() -> None:
 
 async def test_a_store_that_cannot_be_reached_at_the_end_does_not_hide_the_failure() -> None:
     class Away(Leases):
-        async def leave(self, key_name: str, request_id: str) -> None:
+        async def leave(self, key_name: str, request_id: str, claim: str) -> None:
             raise MetacogError("the database is away")
 
     with pytest.raises(ValueError, match="a bug"):

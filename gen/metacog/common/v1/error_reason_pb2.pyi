@@ -76,6 +76,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ALREADY_EXISTS: the run or task already has a different label."""
     ERROR_REASON_REQUEST_IN_PROGRESS: _ErrorReason.ValueType  # 25
     """ABORTED: the first request with this identifier is still running."""
+    ERROR_REASON_REQUEST_TAKEN_OVER: _ErrorReason.ValueType  # 71
+    """ABORTED: the request was held up for longer than its lease, and another replica answers it; only its answer is kept."""
     ERROR_REASON_INFEASIBLE_ASSIGNMENT: _ErrorReason.ValueType  # 26
     """FAILED_PRECONDITION: the constraints leave no assignment; e.g. {constraint: "capacity", capacity: "4"}."""
     ERROR_REASON_NO_AGENTS: _ErrorReason.ValueType  # 27
@@ -211,6 +213,8 @@ ERROR_REASON_FEEDBACK_CONFLICT: ErrorReason.ValueType  # 24
 """ALREADY_EXISTS: the run or task already has a different label."""
 ERROR_REASON_REQUEST_IN_PROGRESS: ErrorReason.ValueType  # 25
 """ABORTED: the first request with this identifier is still running."""
+ERROR_REASON_REQUEST_TAKEN_OVER: ErrorReason.ValueType  # 71
+"""ABORTED: the request was held up for longer than its lease, and another replica answers it; only its answer is kept."""
 ERROR_REASON_INFEASIBLE_ASSIGNMENT: ErrorReason.ValueType  # 26
 """FAILED_PRECONDITION: the constraints leave no assignment; e.g. {constraint: "capacity", capacity: "4"}."""
 ERROR_REASON_NO_AGENTS: ErrorReason.ValueType  # 27
