@@ -151,7 +151,7 @@ class Settings(ApiSettings):
     passed_fields: list[str] = Field(
         [],
         description='Fields of chat requests that reach model servers besides those of docs/gateway.md, e.g. ["top_a"];'
-        " by what the server does with them a request may get around its envelope",
+        " a server may use such a field to spend more than the envelope of the request allows",
     )
     answer_max_tokens: int = Field(1024, ge=1, description="Tokens of a System 1 answer whose request states none")
     system_one_max_generated_tokens: int = Field(2048, ge=1, description="Default envelope of System 1: tokens")
