@@ -26,6 +26,8 @@ SHORTEST_RETRY_S = 1
 LONGEST_RETRY_S = 30
 # Weight of the newest service time in the moving estimate; the last twenty or so count.
 NEWEST_WEIGHT = 0.1
+# Bodies of requests that one process holds together by default: at four times that, it stays below 1 GiB [bytes].
+MAX_HELD_BODY_BYTES = 192 * 2**20
 
 # Reasons of errors of overload; that of a backend may have no time to retry.
 OVERLOAD_REASONS = frozenset({"OVERLOADED", "BACKEND_OVERLOADED"})
@@ -121,6 +123,71 @@ class AdmissionLimit:
     def _update_estimate(self, seconds: float) -> None:
         known = self._service_s
         self._service_s = seconds if known is None else known + NEWEST_WEIGHT * (seconds - known)
+
+
+class ByteLimit:
+    """A byte limit bounds the bytes that all work of one kind holds together.
+
+    Args:
+        kind: What holds them, for messages and metrics.
+        most: Bytes that may be held [bytes, >= 1]; one holder alone may have more, since its own limit bounds that.
+
+    Attributes:
+        held: Bytes that are held [bytes].
+    """
+
+    def __init__(self, kind: str, most: int) -> None:
+        self.kind = kind
+        self.held = 0
+        self._most = most
+
+    @contextmanager
+    def share(self) -> Iterator["ByteShare"]:
+        """Give a share that holds nothing yet, and what it holds at the end back."""
+        share = ByteShare(self)
+        try:
+            yield share
+        finally:
+            self.held -= share.held
+
+    def check(self, own: int, wanted: int) -> None:
+        """Return if a holder of `own` bytes may hold `wanted` ones.
+
+        Raises:
+            Overloaded: When all together would hold too many; contains when to retry.
+        """
+        others = self.held - own
+        if others > 0 and others + wanted > self._most:
+            OVERLOADED.labels(self.kind).inc()
+            raise Overloaded(
+                f"{self.kind} in progress hold {self.held} bytes, of {self._most} that they may hold; "
+                f"try again in {SHORTEST_RETRY_S} s",
+                kind=self.kind,
+                retry_after_s=str(SHORTEST_RETRY_S),
+            )
+
+
+class ByteShare:
+    """A share is what one holder has of a `ByteLimit`.
+
+    Attributes:
+        held: Bytes that it holds [bytes].
+    """
+
+    def __init__(self, limit: ByteLimit) -> None:
+        self.held = 0
+        self._limit = limit
+
+    def hold(self, count: int) -> None:
+        """Hold `count` bytes, unless it does already.
+
+        Raises:
+            Overloaded: When all together would hold too many.
+        """
+        if count > self.held:
+            self._limit.check(self.held, count)
+            self._limit.held += count - self.held
+            self.held = count
 
 
 class CallerShares:

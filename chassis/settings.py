@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from chassis.admission import MAX_HELD_BODY_BYTES
 from chassis.errors import ConfigurationInvalid
 
 S = TypeVar("S", bound=BaseSettings)
@@ -55,6 +56,12 @@ class ApiSettings(BaseSettings):
     rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST API")
     grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC API")
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body accepted [bytes]")
+    max_held_body_bytes: int = Field(
+        MAX_HELD_BODY_BYTES,
+        ge=1024,
+        description="Bodies of all REST requests in progress together [bytes]; a request in progress takes about four "
+        "times its body in memory, and more of them get a 429",
+    )
     max_in_flight: int = Field(128, ge=1, description="Requests that models work for at a time; more get a 429")
     max_message_bytes: int = Field(4_194_304, ge=1024, description="Largest gRPC message accepted [bytes]")
     max_calls: int = Field(1024, ge=1, description="gRPC calls at a time; a further one fails with TOO_MANY_CALLERS")

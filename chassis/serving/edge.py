@@ -7,7 +7,7 @@ from fastapi.responses import Response
 from opentelemetry.trace import SpanKind
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chassis.admission import CALLER_KEY
+from chassis.admission import CALLER_KEY, ByteLimit, ByteShare
 from chassis.errors import (
     EXACT_STATUSES,
     BodyTooLarge,
@@ -20,14 +20,14 @@ from chassis.errors import (
 from chassis.serving.auth import ANYONE, Keyring
 from chassis.serving.origins import AllowedHosts, check_media_type, check_origin
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, TRACE_FIELDS, child, is_sending, span
-from kernel.errors import Code, MetacogError
+from kernel.errors import Code, MetacogError, Overloaded
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 # Key under which the operation of a request is noted for the metrics.
 OPERATION = "metacog.operation"
 # Statuses of rejected requests that no canonical code has.
 ONLY_HTTP = frozenset(EXACT_STATUSES.values())
-REJECTIONS = (Unauthenticated, BodyTooLarge, HostNotAllowed, OriginNotAllowed, UnsupportedMediaType)
+REJECTIONS = (Unauthenticated, BodyTooLarge, HostNotAllowed, OriginNotAllowed, UnsupportedMediaType, Overloaded)
 
 Headers = Mapping[bytes, bytes]
 
@@ -39,6 +39,7 @@ class RestEdge:
         app: The application behind the edge.
         keyring: Keys that are accepted.
         max_body_bytes: Largest request body by path [bytes]; under the empty name, that of all other paths.
+        max_held_bytes: Bodies of all requests in progress together [bytes].
         error_response: Returns the response that carries an error, as a path spells it.
 
     Attributes:
@@ -51,11 +52,13 @@ class RestEdge:
         *,
         keyring: Keyring,
         max_body_bytes: Mapping[str, int],
+        max_held_bytes: int,
         error_response: Callable[[MetacogError, str], Response],
     ) -> None:
         self._app = app
         self._keyring = keyring
         self._max = max_body_bytes
+        self._bodies = ByteLimit("request bodies", max_held_bytes)
         self._error_response = error_response
         self.allowed_hosts = AllowedHosts()
 
@@ -100,10 +103,15 @@ class RestEdge:
             check_media_type(headers)
             most = self._max.get(path, self._max[""])
             declared = headers.get(b"content-length", b"0")
-            if declared.isdigit() and int(declared) > most:
+            length = int(declared) if declared.isdigit() else 0
+            if length > most:
                 raise too_large(most)
-            await self._app(scope, limited(receive, most), send)
+            with self._bodies.share() as share:
+                share.hold(length)
+                await self._app(scope, limited(receive, most, share), send)
         except REJECTIONS as error:
+            if isinstance(error, Overloaded):  # a client that still sends would not read the reply
+                await drop_body(receive)
             await self._error_response(error, path)(scope, receive, send)
 
 
@@ -126,10 +134,16 @@ def code_name(status: int) -> str:
     return Code.INTERNAL.name if status == Code.INTERNAL.http else Code.from_http(status).name
 
 
-def limited(receive: Receive, limit: int) -> Receive:
+def limited(receive: Receive, limit: int, share: ByteShare) -> Receive:
     """Return a `receive` that raises once the body is over `limit` [bytes], or breaks off in the middle.
 
+    Args:
+        receive: Receives the parts of the body.
+        limit: Largest body [bytes].
+        share: Holds what has come.
+
     Raises:
+        Overloaded: When the bodies of all requests would hold too much.
         BodyTooLarge: When it is over the limit; the rest is not read.
         ClientGone: When the client went away before its end.
     """
@@ -143,11 +157,20 @@ def limited(receive: Receive, limit: int) -> Receive:
             seen += len(message.get("body", b""))
             if seen > limit:
                 raise too_large(limit)
+            share.hold(seen)
         elif seen and not is_whole:
             raise ClientGone("the client went away before its request was complete")
         return message
 
     return counted
+
+
+async def drop_body(receive: Receive) -> None:
+    """Read a body to its end and keep nothing of it; the timeout of bodies bounds how long that takes."""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return
 
 
 def too_large(limit: int) -> BodyTooLarge:

@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from chassis.admission import MAX_HELD_BODY_BYTES
 from chassis.errors import EXACT_STATUSES, ClientGone, PathNotFound
 from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey, Keyring
@@ -164,6 +165,7 @@ def build_app(
     health: Health,
     keyring: Keyring,
     max_body_bytes: int,
+    max_held_body_bytes: int = MAX_HELD_BODY_BYTES,
     body_limits: Mapping[str, int] | None = None,
 ) -> Application:
     """Return the application with everything but the service's own paths.
@@ -173,6 +175,7 @@ def build_app(
         health: Its readiness.
         keyring: Keys that are accepted.
         max_body_bytes: Largest request body [bytes].
+        max_held_body_bytes: Bodies of all requests in progress together [bytes]; more get a 429.
         body_limits: The same for single paths.
     """
     app = Application(title=f"metacog {title}", version="0.1.0", redoc_url=None)
@@ -200,7 +203,13 @@ def build_app(
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     limits = {**(body_limits or {}), "": max_body_bytes}
-    app.edge = RestEdge(app.inside, keyring=keyring, max_body_bytes=limits, error_response=app.error_response)
+    app.edge = RestEdge(
+        app.inside,
+        keyring=keyring,
+        max_body_bytes=limits,
+        max_held_bytes=max_held_body_bytes,
+        error_response=app.error_response,
+    )
     return app
 
 

@@ -72,6 +72,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
         health=parts.health,
         keyring=parts.keyring,
         max_body_bytes=settings.max_body_bytes,
+        max_held_body_bytes=settings.max_held_body_bytes,
         body_limits=dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes),
     )
     rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)

@@ -86,6 +86,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         health=parts.health,
         keyring=parts.keyring,
         max_body_bytes=settings.max_body_bytes,
+        max_held_body_bytes=settings.max_held_body_bytes,
         body_limits={"/v1/assignments": settings.assignments_max_body_bytes},
     )
     rest.add_paths(app, assign=assign_roles, deliberate=run_dialectic)

@@ -319,7 +319,13 @@ def _health(settings: Settings, parts: Parts, workers: Mapping[str, Check], sand
 
 
 def _app(settings: Settings, parts: Parts, health: Health, use_cases: DelegationUseCases) -> Application:
-    app = build_app(NAME, health=health, keyring=parts.keyring, max_body_bytes=settings.max_body_bytes)
+    app = build_app(
+        NAME,
+        health=health,
+        keyring=parts.keyring,
+        max_body_bytes=settings.max_body_bytes,
+        max_held_body_bytes=settings.max_held_body_bytes,
+    )
     rest.add_task_paths(app, use_cases)
     rest.add_profile_paths(app, use_cases)
     rest.add_monitoring_paths(app, use_cases)
