@@ -66,11 +66,12 @@ class Keyring:
         """Return the key of the holder called `name`, for whom the holder of `key` acts; with no name, `key`.
 
         The owner may do what both may, and acts for nobody else. An owner that is not in the ring has its name alone.
+        Without keys nobody owns anything, and every caller is the same one.
 
         Raises:
             OwnerNotAllowed: When the holder of `key` may not act for others.
         """
-        if not name:
+        if not name or not self.keys:
             return key
         if not key.may(ACT):
             raise OwnerNotAllowed(

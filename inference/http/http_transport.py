@@ -41,6 +41,9 @@ MAX_HEADERS = 256
 MAX_SHORT_REPLY = 4 * 2**20
 SWITCHING_PROTOCOLS = 101
 HTTP_OK = 200
+# A server's system resets a connection that is closed before everything was read, within a round trip after the request
+# was sent; a reset that comes later may be of a server that was at work [s].
+RESET_WITHIN_S = 0.1
 NO_CONTENT = (204, 304)
 # A reply with a body that was not compressed has one of these as its content-encoding.
 PLAIN = ("", "identity")
@@ -73,6 +76,8 @@ class Connection(asyncio.Protocol):
         self._chunks: list[bytes] = []
         self._unread = 0
         self._received = self._most_bytes = 0
+        self._sent_at = 0.0
+        self._is_request_unread = False
         self._head_bytes = self._head_lines = 0
         self._is_compressed = False
         self._paused = False
@@ -113,6 +118,7 @@ class Connection(asyncio.Protocol):
         self._most_bytes = most_bytes
         self._has_head = self._complete = self._is_compressed = False
         self._is_request_unread = False
+        self._sent_at = self._loop.time()
         self._transport.write(request)
 
     async def head(self) -> None:
@@ -203,11 +209,9 @@ class Connection(asyncio.Protocol):
         self._is_request_unread = self._transport.get_write_buffer_size() + _unacknowledged(self._transport) > 0
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Do as `Protocol` says; a body of unknown length is complete.
-
-        A server's system resets a connection that is closed before everything was read.
-        """
-        self._is_request_unread |= isinstance(exc, ConnectionResetError | BrokenPipeError)
+        """Do as `Protocol` says; a body of unknown length is complete."""
+        is_reset = isinstance(exc, ConnectionResetError | BrokenPipeError)
+        self._is_request_unread |= is_reset and self._loop.time() - self._sent_at < RESET_WITHIN_S
         self._reusable = False
         if not self._is_over:
             if self._has_head and self._ends_with_connection and exc is None:

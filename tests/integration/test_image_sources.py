@@ -105,7 +105,7 @@ async def test_an_image_comes_from_a_host_that_is_listed_or_from_the_request_its
         {"type": "image_url", "image_url": METADATA},
         {"image_url": METADATA},
         {"image_url": {"url": METADATA}},
-        {"type": "text", "text": "a", "uuid": "b", "image_url": {"url": METADATA}},
+        {"type": "text", "text": "a", "name": "b", "image_url": {"url": METADATA}},
         {"type": "input_image", "image_url": METADATA},
         {"type": "image", "source": {"type": "url", "url": METADATA}},
         {"type": "image", "image": "/etc/passwd"},
@@ -116,6 +116,7 @@ async def test_an_image_comes_from_a_host_that_is_listed_or_from_the_request_its
         {"type": "file", "file": {"file_url": METADATA}},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": METADATA}},
         {"type": "new_kind", "somewhere": {"deeper": [METADATA]}},
+        {"type": "image_url", "image_url": {"url": DATA}, "uuid": "of-another-caller"},
     ],
     ids=str,
 )

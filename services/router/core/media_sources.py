@@ -14,7 +14,9 @@ from services.router.errors import MediaSourceNotAllowed
 
 DEFAULT_PORTS = {"http": "80", "https": "443"}
 # Names of fields that hold no location, whatever their text looks like.
-_NO_LOCATIONS = frozenset({*TEXT_PARTS, "thinking", "type", "detail", "format", "filename", "name", "id", "uuid"})
+_NO_LOCATIONS = frozenset({*TEXT_PARTS, "thinking", "type", "detail", "format", "filename", "name", "id"})
+# Name of the field by which vLLM stores and finds media in a cache that all its callers share.
+_CACHED = "uuid"
 # Names of fields that hold a location, also without a scheme, such as a path on the model server.
 _LOCATION = re.compile(r"(?:^|_)(?:url|uri|path|image|video|audio|file)$", re.IGNORECASE)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
@@ -67,6 +69,12 @@ def _check(item: Any, name: str, place: str, hosts: Sequence[str]) -> None:  # n
             _check_text(item, name, place, hosts)
     elif isinstance(item, Mapping):
         for inner, part in item.items():
+            if inner == _CACHED and part is not None:
+                raise _not_allowed(
+                    f"{place}.{inner}",
+                    "it names content in the model server's cache, which may be another caller's; send the content"
+                    " without it",
+                )
             _check(part, inner, f"{place}.{inner}", hosts)
     elif isinstance(item, list):
         for number, part in enumerate(item):

@@ -1,7 +1,10 @@
 """The transport against servers that answer byte for byte as a test says, some of them badly."""
 
 import asyncio
+import gc
+import socket
 import ssl
+import struct
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,7 +15,7 @@ import pytest
 
 from inference.http import http_transport as http1
 from inference.http.http_transport import HttpTransport, address_of
-from inference.http.transport import LostBeforeReply, LostMidReply, MalformedReply, NotSent
+from inference.http.transport import LostBeforeReply, LostMidReply, MalformedReply, NotSent, TransportFailure
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -199,6 +202,46 @@ async def test_a_server_that_is_not_there_is_reported_as_not_sent() -> None:
             await posted(client, "http://127.0.0.1:1/")
         with pytest.raises(NotSent):
             await posted(client, "http://no.such.host.invalid/")
+
+
+async def test_connections_that_end_before_a_request_leave_nothing_behind() -> None:
+    async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")  # before any request
+        writer.transport.abort()
+
+    def kept() -> int:
+        return sum(isinstance(each, http1.Connection) for each in gc.get_objects())
+
+    before = kept()
+    async with await asyncio.start_server(reset, "127.0.0.1", 0) as listening, transport() as client:
+        port = listening.sockets[0].getsockname()[1]
+        for _ in range(5):
+            with pytest.raises(TransportFailure):
+                await posted(client, f"http://127.0.0.1:{port}/")
+        await until(lambda: not gc.collect() and kept() <= before)
+
+
+async def test_a_server_that_was_at_work_when_it_reset_the_connection_is_not_asked_twice() -> None:
+    asked = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        while await reader.readuntil(b"{}"):
+            asked += 1
+            if asked > 1:
+                await asyncio.sleep(3 * http1.RESET_WITHIN_S)  # the fault itself: it works, and then dies
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
+                return
+            writer.write(OK)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening, transport() as client:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+        await posted(client, url)
+        with pytest.raises(LostBeforeReply):
+            await posted(client, url)
+
+    assert asked == 2
 
 
 async def test_a_header_cannot_smuggle_another() -> None:

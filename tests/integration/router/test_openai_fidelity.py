@@ -125,6 +125,19 @@ async def test_every_field_reaches_the_backend_as_it_came(with_tools: tuple[Suit
     assert sent == {**EVERY_FIELD, **unknown}
 
 
+@pytest.mark.parametrize("kind", [{}, [], 7, True], ids=str)
+async def test_a_type_of_a_tool_that_is_no_text_is_an_error_that_names_it(
+    with_tools: tuple[Suite, ScriptedLLM],
+    kind: Any,  # noqa: ANN401
+) -> None:
+    suite, llm = with_tools
+
+    with pytest.raises(openai.BadRequestError, match=r"tools\.0\.type must be a text"):
+        await suite.ask("metacog/system1", extra_body={"tools": [{"type": kind}]})
+
+    assert llm.bodies == []
+
+
 NEVER: dict[str, Any] = {
     "service_tier": "priority",
     "store": True,

@@ -97,6 +97,10 @@ def test_who_acts_for_another_may_do_what_both_may() -> None:
         ring.owner(pupil, "suite")
 
 
+def test_without_keys_every_caller_is_the_same_one_whomever_it_names() -> None:
+    assert Keyring().owner(ANYONE, "pupil") is ANYONE
+
+
 def test_without_a_file_there_are_no_keys() -> None:
     assert not read_keys(None)
 

@@ -26,6 +26,9 @@ PASSED = frozenset(
         *("user", "safety_identifier", "prompt_cache_key", "metadata"),
         # vLLM's
         *("top_k", "min_p", "repetition_penalty", "stop_token_ids", "structured_outputs", "chat_template_kwargs"),
+        # vLLM's that `max_tokens` bounds, or that change how the text is cut and shown
+        *("min_tokens", "ignore_eos", "skip_special_tokens", "spaces_between_special_tokens"),
+        *("include_stop_str_in_output", "bad_words", "allowed_token_ids"),
         *("guided_json", "guided_regex", "guided_choice", "guided_grammar"),
         *("guided_whitespace_pattern", "guided_decoding_backend"),
     }
@@ -61,16 +64,23 @@ class PassedFields:
         for name, given in body.items():
             if given is not None and name not in self._passed and not (name == "store" and given is False):
                 raise _not_passed(name, name)
-        tools = body.get("tools")
-        for place, tool in enumerate(tools if isinstance(tools, list) else ()):
-            kind = tool.get("type", "function") if isinstance(tool, dict) else "function"
-            if kind not in _TOOL_TYPES and f"tools.{kind}" not in self._more:
-                raise _not_passed(f"tools.{place}.type", f"tools.{kind}")
+        self._check_tools(body.get("tools"))
         arguments = body.get("chat_template_kwargs")
         for name in arguments if isinstance(arguments, dict) else ():
             path = f"chat_template_kwargs.{name}"
             if name in _TEMPLATE_ARGUMENTS and path not in self._more:
                 raise _not_passed(path, path)
+
+    def _check_tools(self, tools: object) -> None:
+        for place, tool in enumerate(tools if isinstance(tools, list) else ()):
+            kind = tool.get("type") if isinstance(tool, dict) else None
+            if kind is None:
+                continue
+            if not isinstance(kind, str):
+                field = f"tools.{place}.type"
+                raise MalformedRequest(f"{field} must be a text, e.g. 'function'", field=field)
+            if kind not in _TOOL_TYPES and f"tools.{kind}" not in self._more:
+                raise _not_passed(f"tools.{place}.type", f"tools.{kind}")
 
 
 def _not_passed(field: str, allowed_as: str) -> MalformedRequest:
