@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
-from sandbox.comparisons import ComparedTest, comparisons
+from sandbox.comparisons import MOST_COMPARED, MOST_ITEMS, ComparedTest, comparisons
 
 RUNNER = Path(__file__).with_name("runner.py")
 MEMORY_BYTES = 512 * 1024 * 1024
@@ -33,6 +33,11 @@ AT_ONCE = 4
 CHECK_S = 10.0
 # Status of a runner that cannot restrict itself.
 NOT_LOCKED = 77
+# Detail of tests that passed beside the code because what it returned could not be compared.
+NOT_COMPARED = (
+    "all tests passed beside the code: what it returned cannot be compared, because it is no literal, has a set or "
+    f"dict of more than {MOST_ITEMS} items, or has more than {MOST_COMPARED} bytes"
+)
 
 
 class SandboxUnavailable(MetacogError):
@@ -86,7 +91,7 @@ class CodeSandbox:
         """Run `code`, then `tests`, which raise when it is wrong.
 
         Tests of the usual form are compared here (see `sandbox.comparisons`). Where they have another form, or the code
-        returns an object of its own, they run beside the code.
+        returns an object of its own or more than is compared, they run beside the code.
 
         Args:
             code: The code.
@@ -98,16 +103,16 @@ class CodeSandbox:
         if wanted:
             given = {"code": code, "tests": "", "expressions": [one.expression for one in wanted]}
             result, values = await self._ran(given, timeout_s=timeout_s, as_main=as_main)
-            compared = _compared(result, values, wanted)
+            compared = await asyncio.to_thread(_compared, result, values, wanted)
             if compared is not None:
                 return compared
         result, _ = await self._ran({"code": code, "tests": tests}, timeout_s=timeout_s, as_main=as_main)
-        return result
+        return replace(result, detail=NOT_COMPARED) if wanted and result.passed else result
 
     async def _ran(
         self, parts: Mapping[str, object], *, timeout_s: float, as_main: bool
-    ) -> tuple[CodeResult, Sequence[object]]:
-        """Return what running `parts` gave, and the values of their expressions."""
+    ) -> tuple[CodeResult, Sequence[object] | None]:
+        """Return what running `parts` gave, and the values of their expressions; None where they are too large."""
         nonce = secrets.token_hex(16)
         async with self._free:
             process = await asyncio.create_subprocess_exec(
@@ -134,10 +139,12 @@ class CodeSandbox:
         return _read(process.returncode, output, nonce, timeout_s)
 
 
-def _compared(result: CodeResult, values: Sequence[object], wanted: Sequence[ComparedTest]) -> CodeResult | None:
+def _compared(result: CodeResult, values: Sequence[object] | None, wanted: Sequence[ComparedTest]) -> CodeResult | None:
     """Return the result of comparing all values with what is expected; None where one cannot be compared."""
     if not result.passed:
         return result
+    if values is None:
+        return None
     if len(values) != len(wanted):
         return CodeResult(passed=False, detail="the code ended the tests by itself", is_compared=True)
     met = [one.is_met_by(computed) for one, computed in zip(wanted, values, strict=True)]
@@ -148,8 +155,10 @@ def _compared(result: CodeResult, values: Sequence[object], wanted: Sequence[Com
     return None if None in met else replace(result, is_compared=True)
 
 
-def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> tuple[CodeResult, Sequence[object]]:
-    """Return the result of a runner that has ended, and the values that it computed.
+def _read(
+    status: int | None, output: bytes, nonce: str, timeout_s: float
+) -> tuple[CodeResult, Sequence[object] | None]:
+    """Return the result of a runner that has ended, and the values that it computed; None where they are too large.
 
     Without the nonce of this run, the code has ended the process by itself. The nonce is no secret from the code, which
     shares the runner's process and can find it there.
@@ -159,14 +168,17 @@ def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> tu
         return CodeResult(passed=None, detail=detail), ()
     if status == -signal.SIGXCPU:
         return CodeResult(passed=False, detail=f"not done within {timeout_s:g} s"), ()
+    written = output.splitlines()[-1] if output.strip() else b"{}"
     try:
-        report = json.loads(output.splitlines()[-1]) if output.strip() else {}
+        report = json.loads(written)
     except (ValueError, RecursionError):
         report = {}
     if not isinstance(report, dict) or report.get("word") != nonce:
         return CodeResult(passed=False, detail=f"the code ended the process by itself, with status {status}"), ()
     failure, printed, values = str(report.get("failure", "")), str(report.get("printed", "")), report.get("values")
     result = CodeResult(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed", printed=printed)
+    if len(written) > MOST_COMPARED:
+        return result, None
     return result, values if isinstance(values, list) else ()
 
 

@@ -12,6 +12,11 @@ from copy import deepcopy
 
 from kernel.values import value
 
+# Items of one set or dict [count] and bytes of a run's report that are compared. Values that a program chooses can all
+# have the same hash, and building a set of n such values takes n * n steps.
+MOST_ITEMS = 1_000
+MOST_COMPARED = 64 * 1024
+
 
 @value
 class ComparedTest:
@@ -21,18 +26,22 @@ class ComparedTest:
         expression: What the program's process computes; it holds nothing of what is expected.
         expected: The value that is right.
         as_truth: Whether only the truth of the value counts.
+        as_same: Whether the value has the type of the expected one too, as for `is`: 1 is equal to True, and not True.
     """
 
     expression: str
     expected: object
     as_truth: bool = False
+    as_same: bool = False
 
     def is_met_by(self, computed: object) -> bool | None:
         """Return whether a value, as the runner writes it, is the expected one; None where it cannot be compared."""
         found = decoded(computed)
         if found is NO_LITERAL:
             return None
-        return bool(found) is self.expected if self.as_truth else found == self.expected
+        if self.as_truth:
+            return bool(found) is self.expected
+        return found == self.expected and not (self.as_same and type(found) is not type(self.expected))
 
 
 class _NoLiteral:
@@ -43,7 +52,7 @@ NO_LITERAL = _NoLiteral()
 
 
 def comparisons(tests: str) -> Sequence[ComparedTest]:
-    """Return `tests` as comparisons; empty where one of them has another form.
+    """Return `tests` as comparisons; empty where one of them has another form, or is nested too deeply to be read.
 
     Each is `assert f(...) == value`, `assert f(...) is value` or `assert [not] f(...)` with values that are literals,
     on its own or inside a function `check` that is called with the program's function, as HumanEval has it.
@@ -55,16 +64,18 @@ def comparisons(tests: str) -> Sequence[ComparedTest]:
         ()
     """
     try:
-        statements = ast.parse(tests).body
+        found = [_comparison(statement) for statement in _inlined(ast.parse(tests).body)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    found = [_comparison(statement) for statement in _inlined(statements)]
     whole = [one for one in found if one is not None]
     return tuple(whole) if len(whole) == len(found) else ()
 
 
 def decoded(computed: object) -> object:
-    """Return the value that the runner wrote as JSON; `NO_LITERAL` where it is of another kind than Python's literals.
+    """Return the value that the runner wrote as JSON.
+
+    It is `NO_LITERAL` where it is of another kind than Python's literals, or has a set or dict of more than
+    `MOST_ITEMS`.
 
     Example:
         >>> decoded(["list", [["int", "1"], "a", ["dict", [["b", ["float", "0.5"]]]]]])
@@ -74,7 +85,7 @@ def decoded(computed: object) -> object:
     """
     try:
         return _decoded(computed)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return NO_LITERAL
 
 
@@ -84,6 +95,8 @@ def _decoded(computed: object) -> object:
     if not isinstance(computed, list) or len(computed) != 2:
         raise ValueError("it is no value")
     kind, content = computed
+    if kind in _HASHED and len(content) > MOST_ITEMS:
+        raise ValueError(f"a {kind} has more than {MOST_ITEMS} items")
     if kind == "dict":
         return {_decoded(key): _decoded(item) for key, item in content}
     if kind in _GROUPS:
@@ -97,6 +110,7 @@ _GROUPS: Mapping[str, Callable[[Iterable[object]], object]] = {
     "set": set,
     "frozenset": frozenset,
 }
+_HASHED = ("dict", "set", "frozenset")
 _SCALARS: Mapping[str, Callable[[str], object]] = {
     "int": int,
     "float": float,
@@ -106,7 +120,10 @@ _SCALARS: Mapping[str, Callable[[str], object]] = {
 
 
 def _literal(node: ast.expr) -> object:
-    """Return the value of a literal; `NO_LITERAL` for an expression that is none."""
+    """Return the value of a literal; `NO_LITERAL` for an expression that is none, or has a set or dict too large."""
+    groups = [one for one in ast.walk(node) if isinstance(one, ast.Set | ast.Dict)]
+    if any(len(one.elts if isinstance(one, ast.Set) else one.keys) > MOST_ITEMS for one in groups):
+        return NO_LITERAL
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError, MemoryError):
@@ -170,7 +187,8 @@ def _comparison(statement: ast.stmt) -> ComparedTest | None:
     for computed, given in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
         right = _literal(given)
         if right is not NO_LITERAL and _is_call(computed):
-            return ComparedTest(expression=ast.unparse(computed), expected=right)
+            as_same = isinstance(test.ops[0], ast.Is)
+            return ComparedTest(expression=ast.unparse(computed), expected=right, as_same=as_same)
     return None
 
 

@@ -1,8 +1,11 @@
 """Untrusted code in the sandbox can compute, and has no other access."""
 
+import threading
+
 import pytest
 
-from sandbox import SandboxUnavailable
+from sandbox import NOT_COMPARED, SandboxUnavailable
+from sandbox.comparisons import ComparedTest
 from services.delegation.sandbox import Sandbox
 
 SECONDS = 5.0
@@ -72,7 +75,8 @@ def twice(x):
 
 
 @pytest.mark.parametrize(
-    "values", ["[]", "[0]", "[None]", '[["int", "5"]]', '[["int", "5"]] * 3', "None", '[["other"]]']
+    "values",
+    ["[]", "[0]", "[None]", '[["int", "5"]]', '[["int", "5"]] * 3', "None", '[["other"]]', '[["int", 1e999]]'],
 )
 async def test_a_result_that_the_program_writes_itself_confirms_nothing(sandbox: Sandbox, values: str) -> None:
     result = await sandbox.run(FORGERY.replace("VALUES", values), "assert twice(2) == 4", timeout_s=SECONDS)
@@ -101,6 +105,11 @@ async def test_a_program_does_not_find_the_expected_values_in_its_process(sandbo
         ("assert len(f([1, 2])) == 4", True),
         ("assert is_even(2)\nassert not is_even(3)", True),
         ("assert is_even(3)", False),
+        ("assert is_even(2) is True", True),
+        ("assert same(1) == True", True),
+        ("assert same(1) is True", False),
+        ("assert same(0.0) is False", False),
+        ("assert same(None) is None", True),
         ("METADATA = {'author': 'a'}\ndef check(candidate):\n    assert candidate(2) == 4\ncheck(f)", True),
         ("def check(candidate):\n    assert candidate(2) == 5\ncheck(f)", False),
     ],
@@ -134,6 +143,64 @@ async def test_other_tests_run_beside_the_program_and_are_weak(sandbox: Sandbox,
     result = await sandbox.run(code, tests, timeout_s=SECONDS)
 
     assert (result.passed, result.is_compared) == (passed, False)
+
+
+@pytest.mark.parametrize("returned", ["{k * (2**61 - 1) for k in range(1_001)}", "dict.fromkeys(range(1_001))"])
+async def test_sets_and_dicts_too_large_to_be_compared_confirm_nothing(sandbox: Sandbox, returned: str) -> None:
+    result = await sandbox.run(f"def f(): return {returned}", "assert f()", timeout_s=SECONDS)
+
+    assert (result.passed, result.is_compared, result.detail) == (True, False, NOT_COMPARED)
+
+
+async def test_a_report_too_large_to_be_compared_confirms_nothing(sandbox: Sandbox) -> None:
+    result = await sandbox.run("def f(): return 'x' * 65_536", "assert f()", timeout_s=SECONDS)
+
+    assert (result.passed, result.is_compared, result.detail) == (True, False, NOT_COMPARED)
+
+
+async def test_what_is_expected_in_a_set_too_large_is_not_compared(sandbox: Sandbox) -> None:
+    expected = {k * (2**61 - 1) for k in range(1_001)}
+
+    result = await sandbox.run(
+        f"def f(): return {{k * {2**61 - 1} for k in range(1_001)}}", f"assert f() == {expected}", timeout_s=SECONDS
+    )
+
+    assert (result.passed, result.is_compared) == (True, False)
+
+
+async def test_values_are_compared_off_the_event_loop(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared_on: list[threading.Thread] = []
+
+    def recorded(one: ComparedTest, computed: object) -> bool | None:
+        compared_on.append(threading.current_thread())
+        return compare(one, computed)
+
+    compare = ComparedTest.is_met_by
+    monkeypatch.setattr(ComparedTest, "is_met_by", recorded)
+
+    result = await sandbox.run("def f(): return 4", "assert f() == 4", timeout_s=SECONDS)
+
+    assert (result.passed, result.is_compared) == (True, True)
+    assert compared_on
+    assert threading.current_thread() not in compared_on
+
+
+@pytest.mark.parametrize("terms", [300, 1_500])
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "assert f() == SUM",
+        "assert f(SUM) == 1",
+        "def check(candidate):\n    assert candidate() == SUM\ncheck(f)",
+        "def check(candidate):\n    assert SUM == candidate()\ncheck(f)",
+    ],
+)
+async def test_tests_nested_too_deeply_to_be_compared_are_weak(sandbox: Sandbox, tests: str, terms: int) -> None:
+    tests = tests.replace("SUM", "+".join(["1"] * terms))
+
+    result = await sandbox.run("def f(x=1): return 1", tests, timeout_s=SECONDS)
+
+    assert result.is_compared is False
 
 
 @pytest.mark.parametrize(
