@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from fractions import Fraction
 from math import inf
 from queue import Empty, LifoQueue
-from select import select
+from select import POLLIN, poll
 from typing import IO, Any, ParamSpec, Protocol, TypeVar
 
 from chassis.shared_results import FairThreads
@@ -75,9 +75,16 @@ class Calculator:
                 self._start()
 
     def warm(self) -> None:
-        """Wait until it is ready."""
+        """Wait until it is ready.
+
+        Raises:
+            TooLate: When it is not within `START_SECONDS`, ends, or cannot be started.
+        """
         with self._lock:
-            self._ready(time.monotonic() + START_SECONDS)
+            try:
+                self._ready(time.monotonic() + START_SECONDS)
+            except (OSError, ValueError) as failure:
+                raise TooLate from failure
 
     @property
     def is_ready(self) -> bool:
@@ -131,7 +138,8 @@ class Calculator:
             if isinstance(failure, TooLate) and self._is_starting:
                 raise  # what was not ready yet is left to get ready
             self._kill()
-            self._start()
+            with suppress(OSError):  # the next question tries again
+                self._start()
             raise TooLate from failure
 
     def _ready(self, until: float) -> subprocess.Popen[bytes]:
@@ -161,7 +169,8 @@ class Calculator:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(OSError):  # what was not sent cannot be
+                    pipe.close()
         self._process = None
 
 
@@ -266,14 +275,19 @@ class Calculators:
 
     def _prepare(self, calculator: Calculator) -> None:
         """Start a process, which is taken once it is ready."""
-        threading.Thread(target=self._warm, args=(calculator,), daemon=True).start()
+        try:
+            threading.Thread(target=self._warm, args=(calculator,), daemon=True).start()
+        except RuntimeError:  # the system has no further thread: whoever takes it starts it
+            self._ready.put(calculator)
 
     def _warm(self, calculator: Calculator) -> None:
-        with suppress(TooLate):  # whoever takes it finds out
-            calculator.warm()
-        if self._is_closed:
-            calculator.close()
-        self._ready.put(calculator)
+        try:
+            with suppress(TooLate):  # whoever takes it finds out
+                calculator.warm()
+            if self._is_closed:
+                calculator.close()
+        finally:
+            self._ready.put(calculator)
 
 
 def _check_thread() -> None:
@@ -378,7 +392,9 @@ def _send(pipe: IO[bytes] | None, document: object) -> None:
 def _received(pipe: IO[bytes] | None, until: float) -> Any:  # noqa: ANN401
     """Return one line of the process. Replies are short and written at once."""
     assert pipe is not None
-    if not select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+    ready = poll()  # unlike select, it takes file descriptors of any number
+    ready.register(pipe, POLLIN)
+    if not ready.poll(1000 * max(0.0, until - time.monotonic())):
         raise TooLate
     line = pipe.readline()
     if not line:

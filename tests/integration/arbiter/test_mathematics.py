@@ -1,8 +1,10 @@
 """Expressions compared in a process of their own, which is killed when it is late."""
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 
 import pytest
@@ -81,6 +83,65 @@ async def test_the_start_of_a_process_takes_nothing_from_the_time_of_a_question(
         calculators.close()
 
     assert (same, question.undecided, question.timeout_reason) == (True, 0, "")
+
+
+@pytest.fixture
+def crowded() -> Iterator[None]:
+    """A process that has over 1,024 open files, so that further ones have numbers that select does not take."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], min(2_048, before[1])), before[1]))
+    opened = [os.open(os.devnull, os.O_RDONLY)]
+    while opened[-1] < 1_100:
+        opened.append(os.open(os.devnull, os.O_RDONLY))
+    yield
+    for each in opened:
+        os.close(each)
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("crowded")
+async def test_it_compares_in_a_process_with_many_open_files() -> None:
+    calculators = Calculators()
+    question = calculators.within()
+    try:
+        same = await question.run(question.same, r"\sqrt{8}", r"2\sqrt{2}")
+    finally:
+        calculators.close()
+
+    assert (same, question.undecided) == (True, 0)
+
+
+async def test_a_process_that_cannot_be_started_is_late_and_is_started_later() -> None:
+    calculators = Calculators(processes=1)
+    question = calculators.within()
+    try:
+        with no_more_files():
+            refused = await question.run(question.same, r"\sqrt{8}", r"2\sqrt{2}")
+        same = False
+        while not same:  # until it is started
+            later = calculators.within()
+            same = await later.run(later.same, r"\sqrt{8}", r"2\sqrt{2}")
+    finally:
+        calculators.close()
+
+    assert (refused, question.undecided) == (False, 1)
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Leave this process no further file descriptor, so that no process can be started (`EMFILE`)."""
+    opened = []
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for each in opened:
+            os.close(each)
 
 
 def test_what_it_found_is_remembered(calculator: Calculator) -> None:
