@@ -31,14 +31,14 @@ Asking = Callable[[RunningRouter], Awaitable[None]]
 async def chat(router: RunningRouter, *, stream: bool) -> None:
     body = {"model": "metacog/system1", "messages": COUNT, "max_tokens": TOKENS, "stream": stream, "ignore_eos": True}
     async with httpx.AsyncClient(base_url=router.rest, timeout=60) as client:
-        await client.post("/v1/chat/completions", json=body)
+        (await client.post("/v1/chat/completions", json=body)).raise_for_status()
 
 
 async def answers(router: RunningRouter, *, events: bool) -> None:
     accept = "text/event-stream" if events else "application/json"
     body = {"messages": COUNT, "strategy": "system1", "max_tokens": TOKENS}
     async with httpx.AsyncClient(base_url=router.rest, timeout=60, headers={"accept": accept}) as client:
-        await client.post("/v1/answers", json=body)
+        (await client.post("/v1/answers", json=body)).raise_for_status()
 
 
 async def rpc(router: RunningRouter) -> None:
@@ -97,6 +97,7 @@ async def in_flight(router: RunningRouter, way: Asking, generating: Callable[[],
             if await generating():
                 return asking
             await asyncio.sleep(0.05)
+        asking.result()  # an error is raised, and not asked for again
 
 
 def working(url: str) -> Callable[[], Awaitable[bool]]:
