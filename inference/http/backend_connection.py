@@ -129,11 +129,14 @@ class BackendConnection:
                 await replica.circuit.admit()
                 with self._named_failures(replica, exchange, spend):
                     stack.enter_context(replica.under_way())
-                    stream = await stack.enter_async_context(self._sent(replica, body, spend, limit))
-                    body_of_error = b"" if stream.status == 200 else await stream.read()
+                    sent = self._sent(replica, body, spend, limit)
+                    stream = await stack.enter_async_context(sent)
+                    is_good = stream.status == 200
+                    # vLLM sends the head of a stream before its engine has done anything.
+                    first = await sent.begun(anext(stream.chunks, b"")) if is_good else b""
+                    body_of_error = b"" if is_good else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=body_of_error)
                     self._check_reply(replica, reply, exchange, spend)
-                    first = await anext(stream.chunks, b"")
                 chunks = _with_first(first, stream.chunks)
                 return OpenStream(self._config.name, chunks, event_parser.EventParser(), spend, stack.pop_all())
 
@@ -197,7 +200,7 @@ class BackendConnection:
 
     def _sent(self, replica: Replica, body: bytes, spend: Spend, limit: DeadlineScope) -> "_Sent":
         reply = self._transport.stream(replica.url, self.headers(replica), body)
-        return _Sent(reply, replica, spend, limit)
+        return _Sent(reply, replica, spend, limit, self._timing.clock)
 
     def _named_failures(self, replica: Replica, exchange: ExchangeAccount, spend: Spend) -> "_NamedFailures":
         return _NamedFailures(self._config.name, replica, exchange, spend)
@@ -223,22 +226,34 @@ class BackendConnection:
 class _Sent:
     """This context sends a request and waits for the status of its reply; time that is over before is silence."""
 
-    __slots__ = ("_limit", "_replica", "_reply", "_spend")
+    __slots__ = ("_clock", "_limit", "_replica", "_reply", "_since_s", "_spend")
 
     def __init__(
-        self, reply: AbstractAsyncContextManager[HttpStream], replica: Replica, spend: Spend, limit: DeadlineScope
+        self,
+        reply: AbstractAsyncContextManager[HttpStream],
+        replica: Replica,
+        spend: Spend,
+        limit: DeadlineScope,
+        clock: Callable[[], float],
     ) -> None:
         self._reply = reply
         self._replica = replica
         self._spend = spend
         self._limit = limit
+        self._clock = clock
+        self._since_s = clock()
 
     async def __aenter__(self) -> HttpStream:
+        return await self.begun(self._reply.__aenter__())
+
+    async def begun(self, reply: Awaitable[T]) -> T:
+        """Wait for what the reply begins with; time that is over before is silence."""
         try:
-            return await self._reply.__aenter__()
+            return await reply
         except asyncio.CancelledError:
             if self._limit.is_over:
-                self._replica.circuit.record(self._spend, RequestEnd.SILENT)
+                waited_s = self._clock() - self._since_s
+                self._replica.circuit.record(self._spend, RequestEnd.SILENT, waited_s=waited_s)
             raise
 
     async def __aexit__(

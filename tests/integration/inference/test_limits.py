@@ -1,11 +1,12 @@
 """A backend that fails is left alone, and one kind of work leaves room for the others."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 import pytest
 
+from chassis.admission import CALLER_KEY
 from inference.backend_client import Backend
 from inference.config import CircuitSettings, PoolSize
 from inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
@@ -114,6 +115,37 @@ async def test_a_server_that_never_answers_is_left_alone(llm: ScriptedLLM, backe
             await getattr(backend, way)(call_of(), spend_of(timeout_ms=200))
 
     await until_left_alone(backend)
+
+
+@pytest.mark.parametrize(
+    ("way", "begins_with"),
+    [("complete", b""), ("stream", b""), ("stream", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")],
+    ids=["complete", "stream", "stream-head"],
+)
+async def test_a_server_that_lists_its_models_and_answers_no_ones_requests_is_left_alone(
+    server: RawServer, backend_of: MakeBackend, way: str, begins_with: bytes
+) -> None:
+    patience = Patience()
+
+    def hang() -> Iterator[bytes]:
+        patience.now += 30.0
+        yield begins_with
+
+    server.replies = [hang]
+    backend = backend_of(server, timing=patience.timing, circuit=replace(AWAY, window_s=3600.0))
+
+    async def ends_of(key: str) -> set[type[Exception]]:
+        CALLER_KEY.set(key)
+        ends: set[type[Exception]] = set()
+        for _ in range(8):
+            try:
+                await getattr(backend, way)(call_of(), spend_of(timeout_ms=200))
+            except (DeadlineExceeded, CircuitOpen) as end:
+                ends.add(type(end))
+        return ends
+
+    assert await asyncio.create_task(ends_of("ann")) == {DeadlineExceeded}
+    assert await asyncio.create_task(ends_of("bob")) == {DeadlineExceeded, CircuitOpen}
 
 
 async def test_deadlines_show_nothing_about_a_server_that_answers_a_probe(
