@@ -187,7 +187,9 @@ class Asker:
         at = self.suite.at[request.to].grpc
         service, _, method = request.rpc.partition("/")
         try:
-            found = self._pool(at).FindServiceByName(service).methods_by_name[method]
+            # Reflection needs a key where there are keys; the same service without keys has the same contract.
+            open_one = {"guarded": "router", "guarded-delegation": "delegation"}.get(request.to, request.to)
+            found = self._pool(self.suite.at[open_one].grpc).FindServiceByName(service).methods_by_name[method]
         except KeyError:
             return {"code": "NOT_IN_REFLECTION", "message": request.rpc, "details": []}
         kind = message_factory.GetMessageClass(found.input_type)
