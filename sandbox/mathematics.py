@@ -17,11 +17,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from fractions import Fraction
+from functools import partial
+from itertools import count
 from math import inf
-from queue import Empty, LifoQueue
 from select import POLLIN, poll
 from typing import IO, Any, ParamSpec, Protocol, TypeVar
 
+from chassis.admission import CALLER_KEY
 from chassis.shared_results import FairThreads
 from kernel.answers import IN_THIS_PROCESS
 
@@ -32,6 +34,8 @@ T = TypeVar("T")
 MOST_SECONDS = 5.0
 # Processes of a service that compare at once [count]: about 100 MB each, and started when they are first needed.
 PROCESSES = 2
+# Threads of a service that count answers [count]; those that compare expressions wait there for a process.
+THREADS = 8
 # Why an answer is less than what was requested, and why a label is unknown, when comparisons were given up.
 TIMEOUT = "COMPARISON_TIMEOUT"
 # Time that a fresh process may take until it is ready [s].
@@ -189,8 +193,81 @@ class MathematicsSource(Protocol):
         """Return what `compute` returns, computed in a thread."""
 
 
+class _ReadyCalculators:
+    """The calculators that are ready are taken by threads of API keys in turn; it is thread-safe.
+
+    Args:
+        of_one_key: Calculators that one key may hold at once [count, >= 1].
+    """
+
+    def __init__(self, of_one_key: int) -> None:
+        self._of_one_key = of_one_key
+        self._changed = threading.Condition()
+        # The last one that was used is used next, since it remembers what it compared.
+        self._ready: list[Calculator] = []
+        # Numbers of the questions that wait, by key: the key whose turn is next comes first, of it the oldest question.
+        self._waiting: OrderedDict[str, list[int]] = OrderedDict()
+        self._held: dict[str, int] = {}
+
+    def put(self, calculator: Calculator) -> None:
+        """Add one that is ready, or that whoever takes it starts."""
+        with self._changed:
+            self._ready.append(calculator)
+            self._changed.notify_all()
+
+    @contextmanager
+    def taken(self, question: int, seconds: float, prepare: Callable[[], None]) -> Iterator[Calculator]:
+        """Hold one for the caller's key, which its user puts back.
+
+        Args:
+            question: Number of the question, by the order in which they began.
+            seconds: Time to wait for it [s].
+            prepare: Prepares another one. It is called when none is ready and the key may hold another one, for which
+                no thread of it waits yet.
+
+        Raises:
+            TooLate: When it is not the caller's turn within `seconds`.
+        """
+        key = CALLER_KEY.get()
+        calculator = self._take(key, question, seconds, prepare)
+        try:
+            yield calculator
+        finally:
+            with self._changed:
+                self._held[key] -= 1
+                if not self._held[key]:
+                    del self._held[key]
+                self._changed.notify_all()
+
+    def _take(self, key: str, question: int, seconds: float, prepare: Callable[[], None]) -> Calculator:
+        with self._changed:
+            self._waiting.setdefault(key, []).append(question)
+            try:
+                if not self._ready and self._held.get(key, 0) + len(self._waiting[key]) <= self._of_one_key:
+                    prepare()
+                # Without a limit it ends too: each start and each comparison has one.
+                limit = None if seconds == inf else max(0.0, seconds)
+                if not self._changed.wait_for(lambda: self._next() == question, limit):
+                    raise TooLate
+                self._waiting.move_to_end(key)
+                self._held[key] = self._held.get(key, 0) + 1
+                return self._ready.pop()
+            finally:
+                self._waiting[key].remove(question)
+                if not self._waiting[key]:
+                    del self._waiting[key]
+                self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        """Return the question whose turn it is; None where none is ready, or no key that waits may hold another one."""
+        allowed = (min(numbers) for key, numbers in self._waiting.items() if self._held.get(key, 0) < self._of_one_key)
+        return next(allowed, None) if self._ready else None
+
+
 class Calculators:
     """The calculators of a service compare in several processes, in which the questions of API keys take turns.
+
+    One key uses all processes but one. Its other threads count what needs no comparison of expressions meanwhile.
 
     Args:
         processes: Comparisons that run at once [count, >= 1].
@@ -203,12 +280,12 @@ class Calculators:
 
     def __init__(self, processes: int = PROCESSES) -> None:
         self._all = [Calculator() for _ in range(processes)]
-        # Those that are ready; the last one that was used is used next, since it remembers what it compared.
-        self._ready: LifoQueue[Calculator] = LifoQueue()
+        self._ready = _ReadyCalculators(of_one_key=max(1, processes - 1))
         self._unused = list(self._all)
         self._lock = threading.Lock()
         self._is_closed = False
-        self._threads = FairThreads("comparisons", threads=processes)
+        self._numbers = count()
+        self._threads = FairThreads("comparisons", threads=THREADS)
 
     def start(self) -> None:
         """Start the first process, which gets ready on its own; without it the first question does."""
@@ -226,7 +303,7 @@ class Calculators:
             seconds_left: Time that the question has left [s]; never more than `MOST_SECONDS` are used in all, beside
                 the time until a process is ready.
         """
-        return LimitedMathematics(self._taken, seconds_left, threads=self.run)
+        return LimitedMathematics(partial(self._taken, next(self._numbers)), seconds_left, threads=self.run)
 
     async def run(self, compute: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Return what `compute` returns, computed in a thread when it is the caller's turn.
@@ -243,7 +320,7 @@ class Calculators:
             calculator.close()
 
     @contextmanager
-    def _taken(self, seconds: float) -> Iterator[Ask]:
+    def _taken(self, question: int, seconds: float) -> Iterator[Ask]:
         """Hold a process that is ready.
 
         Raises:
@@ -251,21 +328,14 @@ class Calculators:
             RuntimeError: On an event loop, which would wait for it: a mistake of the caller.
         """
         _check_thread()
-        try:
-            calculator = self._ready.get_nowait()
-        except Empty:
-            self._prepare_another()
+        with self._ready.taken(question, seconds, self._prepare_another) as calculator:
             try:
-                calculator = self._ready.get(timeout=max(0.0, min(seconds, START_SECONDS)))
-            except Empty:
-                raise TooLate from None
-        try:
-            yield calculator.ask
-        finally:
-            if calculator.is_ready:
-                self._ready.put(calculator)
-            else:
-                self._prepare(calculator)  # it was killed: the next question does not wait for its start
+                yield calculator.ask
+            finally:
+                if calculator.is_ready:
+                    self._ready.put(calculator)
+                else:
+                    self._prepare(calculator)  # it was killed: the next question does not wait for its start
 
     def _prepare_another(self) -> None:
         with self._lock:

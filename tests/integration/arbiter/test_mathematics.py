@@ -1,14 +1,17 @@
 """Expressions compared in a process of their own, which is killed when it is late."""
 
+import asyncio
 import os
 import resource
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 
 import pytest
 
+from chassis.admission import CALLER_KEY
 from kernel.answers import AnswerType, cluster, is_right
 from sandbox.mathematics import Calculator, Calculators, LimitedMathematics, TooLate, always
 
@@ -83,6 +86,43 @@ async def test_the_start_of_a_process_takes_nothing_from_the_time_of_a_question(
         calculators.close()
 
     assert (same, question.undecided, question.timeout_reason) == (True, 0, "")
+
+
+async def test_a_long_comparison_delays_no_other_count_of_its_key() -> None:
+    calculators, go_on = Calculators(), threading.Event()
+    long = asyncio.create_task(calculators.run(go_on.wait, 20.0))
+    await asyncio.sleep(0)  # it has its thread first
+    question = calculators.within()
+
+    clusters = await question.run(cluster, ["A", "A", "B"], AnswerType.CHOICE, mathematics=question)
+    is_running = not long.done()
+    go_on.set()
+
+    assert ([one.count for one in clusters], is_running, await long) == ([2, 1], True, True)
+
+
+async def test_one_key_leaves_a_process_to_the_next_key() -> None:
+    calculators = Calculators(processes=2)
+
+    async def compared(key: str, number: int) -> bool:
+        CALLER_KEY.set(key)
+        question = calculators.within()
+        return await question.run(question.same, rf"\sqrt{{{number}}}+1", rf"1+\sqrt{{{number}}}")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            greedy = [group.create_task(compared("greedy", number)) for number in range(2, 12)]
+        of_greedy = len(calculators.process_ids)
+        os.kill(calculators.process_ids[0], signal.SIGSTOP)  # whoever has it waits for seconds
+        async with asyncio.TaskGroup() as group:
+            held_up = [group.create_task(compared("greedy", number)) for number in range(20, 28)]
+            modest = await group.create_task(compared("modest", 40))
+            for each in held_up:
+                each.cancel()
+    finally:
+        calculators.close()
+
+    assert ([each.result() for each in greedy], of_greedy, modest) == ([True] * 10, 1, True)
 
 
 @pytest.fixture
