@@ -87,16 +87,21 @@ async def test_a_task_that_comes_through_the_router_belongs_to_the_key_of_its_ca
 
 
 async def test_categories_of_one_key_show_another_no_word_of_its_tasks(
-    scripted: ScriptedLLM, database_url: str, encoder_url: str, tmp_path: Path, names: Sequence[str], keyring: Keyring
+    scripted: ScriptedLLM,
+    own_database_url: str,
+    encoder_url: str,
+    tmp_path: Path,
+    names: Sequence[str],
+    keyring: Keyring,
 ) -> None:
     ann, bob, _ = names
     agents, _ = renamed_agents()
     scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     async with delegation_at(
-        scripted, database_url, agents=agents, encoder_url=encoder_url, keyring=keyring
+        scripted, own_database_url, agents=agents, encoder_url=encoder_url, keyring=keyring
     ) as delegation:
         await asked_through_the_router(
-            scripted, database_url, tmp_path, keyring, delegation, {ann: CHESS, bob: COOKING}
+            scripted, own_database_url, tmp_path, keyring, delegation, {ann: CHESS, bob: COOKING}
         )
         of_ann, of_bob, of_suite = (delegation.api("rest", name) for name in names)
         found = {

@@ -164,7 +164,8 @@ async def test_frozen_profiles_do_not_learn_from_labels(scenario: Scenario, api:
 
     assert frozen["frozen"] is True
     assert (task["label"]["correct"], task["profile_updates"]) == (True, [])
-    assert [one["frozen"] for one in shown["profiles"]] == [True] * 5
+    assert len(shown["profiles"]) >= 5  # adopted categories are dimensions too
+    assert all(one["frozen"] for one in shown["profiles"])
     assert unfrozen["changed"] == 1
     assert again["profile_updates"][0]["competence_after"] == 0.55
 
