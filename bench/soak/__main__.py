@@ -39,7 +39,7 @@ async def soak(minutes: float) -> Mapping[str, Any]:
         async with suite(models, database.url, Path(folder), **encoder) as running:
             seen, looks = await under_load(running, minutes * 60)
             lost = await lost_runs(running, set(seen.runs))
-            errors = running.errors()
+            errors = logged_errors(running)
     services = {name: findings(held, warm_up_s(minutes * 60)) for name, held in sorted(looks.items())}
     return {
         "measured_on": datetime.now(UTC).date().isoformat(),
@@ -64,6 +64,16 @@ async def under_load(running: Suite, seconds: float) -> tuple[Seen, Mapping[str,
         await asyncio.sleep(seconds)
         stop.set()
     return seen, looks
+
+
+def logged_errors(running: Suite) -> list[str]:
+    """Return service, logger and message of what was logged as an error; tracebacks hold paths of the machine."""
+    return [
+        f"{name}: {line.get('logger', '')}: {line.get('message', '')}"
+        for name, one in running.services.items()
+        for line in one.lines
+        if line.get("level") == "error"
+    ]
 
 
 async def lost_runs(running: Suite, begun: set[str]) -> set[str]:

@@ -75,7 +75,7 @@ class Client:
     async def answers(self, body: Mapping[str, Any]) -> str:
         """Ask by `/v1/answers`, and read the finished run."""
         async with self._session.post("/v1/answers", json=body) as reply:
-            return self._told(await reply.json(), lambda told: told["run"]["run_id"])
+            return self._end_of(await reply.json(), lambda reply: reply["run"]["run_id"])
 
     async def events(self, body: Mapping[str, Any]) -> str:
         """Ask by `/v1/answers`, and read the events."""
@@ -96,7 +96,7 @@ class Client:
             if run_id := reply.headers.get("x-metacog-run-id"):
                 self._seen.note(run_id, self._kind, answered=False)
             if reply.status != 200 or not body.get("stream"):
-                return self._told(await reply.json(), lambda told: told["metacog"]["run_id"])
+                return self._end_of(await reply.json(), lambda reply: reply["metacog"]["run_id"])
             lines, last, failure = 0, b"", ""
             async for line in reply.content:
                 lines, last = lines + 1, line.strip() or last
@@ -117,13 +117,13 @@ class Client:
             "correct": self._chance.random() < 0.5,
         }
         async with self._session.post("/v1/feedback", json=body) as reply:
-            told = await reply.json()
-            return "answered" if reply.status == 200 else str(told.get("reason"))
+            answer = await reply.json()
+            return "answered" if reply.status == 200 else str(answer.get("reason"))
 
-    def _told(self, told: Mapping[str, Any], run_of: Callable[[Mapping[str, Any]], str]) -> str:
-        error = told.get("error", told)
-        if "run" in told or "metacog" in told:
-            self._seen.note(run_of(told), self._kind, answered=True)
+    def _end_of(self, reply: Mapping[str, Any], run_of: Callable[[Mapping[str, Any]], str]) -> str:
+        error = reply.get("error", reply)
+        if "run" in reply or "metacog" in reply:
+            self._seen.note(run_of(reply), self._kind, answered=True)
             return "answered"
         if run_id := (error.get("metadata") or {}).get("run_id"):
             self._seen.note(run_id, self._kind, answered=False)
