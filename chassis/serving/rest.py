@@ -21,6 +21,7 @@ from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
 from chassis.serving.health import Health
 from chassis.serving.named_errors import named_error
+from chassis.serving.swagger import add_docs
 from chassis.serving.wire import body_of_json, checked_text, from_plain, json_schema, malformed
 from chassis.telemetry import EVENT_LOOP_TASKS
 from kernel.envelope import BudgetExhausted
@@ -178,7 +179,8 @@ def build_app(
         max_held_body_bytes: Bodies of all requests in progress together [bytes]; more get a 429.
         body_limits: The same for single paths.
     """
-    app = Application(title=f"metacog {title}", version="0.1.0", redoc_url=None)
+    app = Application(title=f"metacog {title}", version="0.1.0", docs_url=None, redoc_url=None)
+    add_docs(app)
     app.add_exception_handler(MetacogError, _reply_error)
     app.add_exception_handler(RequestValidationError, _reply_malformed)
     app.add_exception_handler(HTTPException, _reply_http)

@@ -6,7 +6,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 PAGE = Path("THIRD_PARTY_NOTICES.md")
-VENDORED = Path("console", "static", "vendor")
+VENDORED = (Path("console", "static", "vendor"), Path("chassis", "serving", "swagger", "vendor"))
 # Each lock holds the one before it; a package is listed at the first that has it.
 LOCKS = {
     "services": "the four services, the console and the command line",
@@ -80,22 +80,25 @@ def vendored(root: Path) -> Sequence[tuple[Path, str, str, Path]]:
     Raises:
         ValueError: For a vendored file without a row in the folder's README, or without a licence text.
     """
-    stated = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| ([^|]+) \|", (root / VENDORED / "README.md").read_text(), re.M)
-    known = {file: (package, licence) for file, package, licence in stated}
-    found = []
-    for file in sorted((root / VENDORED).iterdir()):
-        if file.suffix in {".md", ".LICENSE"}:
-            continue
-        text = next((each for each in (root / VENDORED).glob("*.LICENSE") if _belongs(file.name, each.stem)), None)
-        if file.name not in known or text is None:
-            raise ValueError(f"{VENDORED / file.name} needs a row in {VENDORED}/README.md and a NAME.LICENSE beside it")
-        package, licence = known[file.name]
-        found.append((file.relative_to(root), f"`{package}`", licence.strip(), text.relative_to(root)))
+    found = [each for folder in VENDORED if (root / folder).is_dir() for each in _of_folder(root, folder)]
     for proto in sorted((root / "third_party").rglob("*.proto")):
         if "Apache License, Version 2.0" not in proto.read_text():
             raise ValueError(f"{proto.relative_to(root)} does not name its licence")
         found.append((proto.relative_to(root), "googleapis", "Apache-2.0", Path("LICENSE")))
     return found
+
+
+def _of_folder(root: Path, folder: Path) -> Iterator[tuple[Path, str, str, Path]]:
+    stated = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| ([^|]+) \|", (root / folder / "README.md").read_text(), re.M)
+    known = {file: (package, licence) for file, package, licence in stated}
+    for file in sorted((root / folder).iterdir()):
+        if file.suffix in {".md", ".LICENSE"}:
+            continue
+        text = next((each for each in (root / folder).glob("*.LICENSE") if _belongs(file.name, each.stem)), None)
+        if file.name not in known or text is None:
+            raise ValueError(f"{folder / file.name} needs a row in {folder}/README.md and a NAME.LICENSE beside it")
+        package, licence = known[file.name]
+        yield file.relative_to(root), f"`{package}`", licence.strip(), text.relative_to(root)
 
 
 def _belongs(file: str, name: str) -> bool:

@@ -1,7 +1,7 @@
 """The console in a real browser, before the real services on a real database; only the model is scripted."""
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +21,19 @@ from tests.support.stack import Database, RunningRouter, router_at
 
 @dataclass(frozen=True)
 class Stack:
-    """The suite with a console."""
+    """The suite with a console.
+
+    Attributes:
+        llm: The model server.
+        router: The router.
+        console: The console.
+        rest: Address of the REST API of each service, by its name.
+    """
 
     llm: ScriptedLLM
     router: RunningRouter
     console: Console
+    rest: Mapping[str, str]
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +55,9 @@ async def stack(encoder_url: str) -> AsyncIterator[Stack]:
             ) as router,
             console_at(router.rest, delegation.rest) as console,
         ):
-            yield Stack(llm=llm, router=router, console=console)
+            services = {"router": router, "assigner": assigner, "arbiter": arbiter, "delegation": delegation}
+            rest = {name: service.rest for name, service in services.items()}
+            yield Stack(llm=llm, router=router, console=console, rest=rest)
 
 
 @pytest.fixture
