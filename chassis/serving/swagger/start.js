@@ -1,2 +1,3 @@
-// Shows the operations of the service. `/openapi.json` is read from the host of this page; nothing is validated elsewhere.
-SwaggerUIBundle({ url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null });
+// Shows the operations of the OpenAPI document that the page names, on its own host; nothing is validated elsewhere.
+const place = document.getElementById("swagger-ui");
+SwaggerUIBundle({ url: place.dataset.openapi, domNode: place, deepLinking: true, validatorUrl: null });
