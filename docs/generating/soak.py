@@ -1,4 +1,4 @@
-"""This module makes the report of the soak in docs/operations.md from what `make soak` measured."""
+"""This module makes the report of the soak in docs/evaluation/soak.md from what `make soak` measured."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path("docs", "evaluation", "soak.json")
-PAGE = Path("docs", "operations.md")
+PAGE = Path("docs", "evaluation", "soak.md")
 BEGIN, END = "<!-- soak: made by `make docs` -->", "<!-- end of soak -->"
 SERVICES = "| service | memory [MiB] | growth | open files | tasks |\n|---|---|---|---|---|\n"
 REQUESTS = "| requests | how they ended |\n|---|---|\n"
