@@ -1,4 +1,4 @@
-"""`python -m checks` fails for what it finds in names, migrations, comparisons, citations and docstrings of deciders.
+"""`python -m checks` fails for what it finds in names, migrations, comparisons, citations, docstrings and contracts.
 
 It reports sizes without failing.
 """
@@ -12,6 +12,7 @@ from checks.docstrings import gaps
 from checks.migrations import MARK, unmarked
 from checks.names import doubled
 from checks.sizes import report
+from checks.texts import unstated
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,7 +27,7 @@ def main() -> int:
         sys.stdout.write(
             f"{file} breaks the code of earlier versions ({', '.join(calls)}): state in {MARK} which works\n"
         )
-    lost = [*unresolved(ROOT).items(), *gaps(ROOT).items(), *unbounded(ROOT).items()]
+    lost = [*unresolved(ROOT).items(), *gaps(ROOT).items(), *unbounded(ROOT).items(), *unstated(ROOT).items()]
     for file, lines in lost:
         sys.stdout.write("".join(f"{file}: {line}\n" for line in lines))
     sys.stdout.write("".join(f"{line}\n" for line in report(ROOT)))

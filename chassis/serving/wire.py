@@ -180,7 +180,7 @@ def _known_fields(data: Mapping[str, Any], known: Mapping[str, FieldDescriptor])
 def _known(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
     if item is None:
         return None
-    if _is_map(field):
+    if is_map(field):
         held = _fields(field.message_type)["value"]
         return {key: _known_item(one, held) for key, one in item.items()}
     if field.is_repeated:
@@ -192,7 +192,7 @@ def _known(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain da
 def _known_item(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
     if field.enum_type is not None:
         return item if _prefix(field.enum_type) + str(item) in field.enum_type.values_by_name else None
-    wrapped = _wrapped(field.message_type) if field.message_type is not None else None
+    wrapped = wrapped_field(field.message_type) if field.message_type is not None else None
     if wrapped is not None:
         return _known(item, wrapped)
     if field.message_type is None or not isinstance(item, Mapping):
@@ -211,7 +211,7 @@ def _without_none(data: object) -> object:
 def _plain_field(message: Message, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
     if field.is_repeated:
         held = getattr(message, field.name)
-        if _is_map(field):
+        if is_map(field):
             item = _fields(field.message_type)["value"]
             return {str(key): _plain_item(held[key], item) for key in sorted(held)}
         return [_plain_item(one, field) for one in held]
@@ -222,12 +222,12 @@ def _plain_field(message: Message, field: FieldDescriptor) -> Any:  # noqa: ANN4
 
 def _plain_item(held: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
     if field.enum_type is not None:
-        return _enum_names(field.enum_type).get(held)
+        return enum_names(field.enum_type).get(held)
     if field.message_type is None:
         return held
     if isinstance(held, Timestamp):
         return _time(held, field)
-    wrapped = _wrapped(field.message_type)
+    wrapped = wrapped_field(field.message_type)
     return _plain_field(held, wrapped) if wrapped else plain(held)
 
 
@@ -246,7 +246,7 @@ def _fill(message: Message, value: object) -> None:
 
 
 def _fill_field(message: Message, field: FieldDescriptor, item: Any) -> None:  # noqa: ANN401 - plain data is of any kind
-    if _is_map(field):
+    if is_map(field):
         _fill_map(getattr(message, field.name), _fields(field.message_type)["value"], item)
     elif field.is_repeated:
         held = getattr(message, field.name)
@@ -274,7 +274,7 @@ def _fill_map(held: Any, field: FieldDescriptor, items: Mapping[Any, Any]) -> No
 
 
 def _fill_message(message: Message, item: Any) -> None:  # noqa: ANN401 - plain data is of any kind
-    wrapped = _wrapped(message.DESCRIPTOR)
+    wrapped = wrapped_field(message.DESCRIPTOR)
     if isinstance(message, Timestamp):
         message.FromDatetime(item if isinstance(item, datetime) else datetime.fromisoformat(item))
     elif wrapped:
@@ -300,7 +300,8 @@ def _scalar(field: FieldDescriptor, item: Any) -> Any:  # noqa: ANN401 - plain d
     return item.value if isinstance(item, Enum) else item
 
 
-def _is_map(field: FieldDescriptor) -> bool:
+def is_map(field: FieldDescriptor) -> bool:
+    """Return whether a field of the contract is a map."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
@@ -310,7 +311,8 @@ def _fields(descriptor: Descriptor) -> dict[str, FieldDescriptor]:
 
 
 @cache
-def _wrapped(descriptor: Descriptor) -> FieldDescriptor | None:
+def wrapped_field(descriptor: Descriptor) -> FieldDescriptor | None:
+    """Return the only field of a message that REST spells as that field itself; None for every other message."""
     only = list(_fields(descriptor).values())
     return only[0] if len(only) == 1 and only[0].name.startswith("by_") else None
 
@@ -322,6 +324,7 @@ def _prefix(descriptor: EnumDescriptor) -> str:
 
 
 @cache
-def _enum_names(descriptor: EnumDescriptor) -> dict[int, str | None]:
+def enum_names(descriptor: EnumDescriptor) -> dict[int, str | None]:
+    """Return the words of an enum as REST spells them, by number; None for the unspecified one."""
     prefix = _prefix(descriptor)
     return {v.number: v.name.removeprefix(prefix) if v.number else None for v in descriptor.values}

@@ -1,1 +1,1 @@
-"""Redaction leaves numbers, decisions and names of what is stored, where contents are not."""
+"""Redaction leaves names and codes of reasons of the texts that are stored, where contents are not."""

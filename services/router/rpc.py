@@ -1,6 +1,6 @@
 """This module serves the router over gRPC."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, fields
 
@@ -14,7 +14,6 @@ from chassis.serving.auth import Keyring
 from chassis.serving.rpc import Context, caller
 from chassis.serving.stored import readable, unreadable
 from chassis.serving.wire import event_to_proto, from_proto, known_part, to_proto
-from services.router.core.strategies import Strategy
 from services.router.service.answering.answer import RequestOrigin
 from services.router.service.answering.values import AnswerRequest, Event, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
@@ -29,7 +28,7 @@ from services.router.service.calibration.values import (
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
 from services.router.service.knowledge.knowledge import KnowledgeUseCases
 from services.router.service.knowledge.values import AddKnowledgeRequest, ListKnowledgeRequest, SearchKnowledgeRequest
-from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
+from services.router.service.runs.values import ACCOUNT_FIELDS, ListRunsRequest, ListRunsResponse, Run
 from services.router.service.shadow.values import GetShadowRequest
 
 # Events of the contract, with their fields. An event of delegation whose name is taken has one of its own.
@@ -39,14 +38,6 @@ EVENTS = {
     if field.message_type is not None
 }
 RENAMED = "task_"
-# Field of a run that holds the details of each strategy.
-DETAIL_FIELDS: Mapping[str, str] = {
-    Strategy.VOTE: "vote",
-    Strategy.CASCADE: "vote",
-    Strategy.DIALECTIC: "deliberation",
-    Strategy.ARBITER: "arbitration",
-    Strategy.DELEGATION: "task",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +194,7 @@ def _run_message(run: Run) -> pb.Run:
         RecordUnreadable: When details that the contract has are stored in another form.
     """
     named = {one.name: getattr(run, one.name) for one in fields(run)}
-    details, field = named.pop("deliberation"), DETAIL_FIELDS.get(run.strategy)
+    details, field = named.pop("deliberation"), ACCOUNT_FIELDS.get(run.strategy)
     try:
         if field and details is not None:
             named[field] = known_part(details, type(getattr(pb.Run(), field)))

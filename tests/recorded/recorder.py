@@ -90,7 +90,7 @@ def compared(recording: Body, now: dict[str, Body], renames: Renames) -> Compare
             found.different.append(Difference(request, ["$: it is not in the recording"]))
             continue
         scope = request.scope
-        old = renames.without_ignored(_respelled(kept["got"], renames, request), scope)
+        old = renames.without_ignored(respelled(kept["got"], renames, request), scope)
         new = renames.without_ignored(now[request.id], scope)
         if scope.kind == "cli" and scope.id in renames.touched_text:
             old, new = loosened(old), loosened(new)
@@ -104,7 +104,7 @@ def compared(recording: Body, now: dict[str, Body], renames: Renames) -> Compare
     return found
 
 
-def _respelled(got: Body, renames: Renames, request: Request) -> Any:  # noqa: ANN401 - a JSON document
+def respelled(got: Body, renames: Renames, request: Request) -> Any:  # noqa: ANN401 - a JSON document
     """A recorded response in the new spelling; only what is inside its envelope is renamed."""
     scope = request.scope
     made = dict(got)

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from metacog.assigner.v1 import assigner_pb2
 
 from chassis.errors import ConfigurationInvalid
+from chassis.redaction.messages import without_contents
 from cli.calibration.recorded_deliberations import read_deliberations
 from configuration.agents import AgentConfig
 from configuration.role_weights import read_role_weights
 from kernel.learning.contrasts import Deliberated
-from kernel.redaction.accounts import without_texts
 from kernel.roles import DEFAULT_WEIGHTS, ROLES
 from tests.support.apis import RestApi
 from tests.support.assigner import assigner_at
@@ -27,6 +28,7 @@ from tests.support.models.simulated_deliberations import TRUTH, distance, simula
 from tests.support.stack import NO_SERVER, ROOT, ROUTER, cast, rating, router_at
 
 Line = dict[str, Any]
+DELIBERATION = assigner_pb2.DeliberationFinished.DESCRIPTOR
 
 
 def metacog(*words: object) -> "subprocess.CompletedProcess[str]":
@@ -137,7 +139,7 @@ def test_the_error_for_an_invalid_line_names_it(tmp_path: Path, lines: str, comp
 
 
 def test_runs_without_stored_contents_are_used_too(tmp_path: Path) -> None:
-    reported = [{**each, "deliberation": without_texts(each["deliberation"])} for each in LINES[:20]]
+    reported = [{**each, "deliberation": without_contents(each["deliberation"], DELIBERATION)} for each in LINES[:20]]
 
     kept, whole = read_deliberations(written(tmp_path, reported)), read_deliberations(written(tmp_path, LINES[:20]))
 

@@ -24,44 +24,93 @@ _sym_db = _symbol_database.Default()
 
 from metacog.common.v1 import answer_pb2 as metacog_dot_common_dot_v1_dot_answer__pb2
 from metacog.common.v1 import envelope_pb2 as metacog_dot_common_dot_v1_dot_envelope__pb2
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 from metacog.common.v1 import turn_pb2 as metacog_dot_common_dot_v1_dot_turn__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/arbiter/v1/vote.proto\x12\x12metacog.arbiter.v1\x1a\x1emetacog/common/v1/answer.proto\x1a metacog/common/v1/envelope.proto\x1a\x1cmetacog/common/v1/turn.proto\"~\n\nVoteSource\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12*\n\x04mode\x18\x02 \x01(\x0e\x32\x1c.metacog.arbiter.v1.VoteMode\x12\x17\n\ncompetence\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05model\x18\x04 \x01(\tB\r\n\x0b_competence\"k\n\tVoteDraft\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\x05\x12\x17\n\ncompetence\x18\x04 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_competence\"\x96\x05\n\x0bVoteRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12)\n\x08messages\x18\x02 \x03(\x0b\x32\x17.metacog.common.v1.Turn\x12\x32\n\x0b\x61nswer_type\x18\x03 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12,\n\x05\x64raft\x18\x04 \x01(\x0b\x32\x1d.metacog.arbiter.v1.VoteDraft\x12/\n\x07sources\x18\x05 \x03(\x0b\x32\x1e.metacog.arbiter.v1.VoteSource\x12\x12\n\x05\x61gree\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x11\n\x04most\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05\x61head\x18\x08 \x01(\x05H\x02\x88\x01\x01\x12\r\n\x05tests\x18\t \x01(\t\x12\x17\n\nmax_tokens\x18\n \x01(\x05H\x03\x88\x01\x01\x12\x18\n\x0btemperature\x18\x0b \x01(\x01H\x04\x88\x01\x01\x12-\n\x08\x65nvelope\x18\x0c \x01(\x0b\x32\x1b.metacog.common.v1.Envelope\x12\x11\n\x04seed\x18\r \x01(\x03H\x05\x88\x01\x01\x12\x0e\n\x06run_id\x18\x0e \x01(\t\x12\x11\n\task_draft\x18\x0f \x01(\x08\x12\x33\n\x0b\x63ompetences\x18\x10 \x03(\x0b\x32\x1e.metacog.arbiter.v1.VoteSource\x12\x12\n\nkeep_order\x18\x11 \x01(\x08\x12\x0f\n\x07\x61sk_all\x18\x12 \x01(\x08\x12\x36\n\x06\x65nough\x18\x13 \x01(\x0b\x32&.metacog.arbiter.v1.VoteAgreementLevelB\x08\n\x06_agreeB\x07\n\x05_mostB\x08\n\x06_aheadB\r\n\x0b_max_tokensB\x0e\n\x0c_temperatureB\x07\n\x05_seed\"7\n\x12VoteAgreementLevel\x12\x10\n\x08\x61greeing\x18\x01 \x01(\x05\x12\x0f\n\x07\x61gainst\x18\x02 \x01(\x05\"\xbe\x01\n\x0cVoteResponse\x12\x37\n\x0cvote_started\x18\x01 \x01(\x0b\x32\x1f.metacog.arbiter.v1.VoteStartedH\x00\x12\x31\n\tvote_cast\x18\x02 \x01(\x0b\x32\x1c.metacog.arbiter.v1.VoteCastH\x00\x12\x39\n\rvote_finished\x18\x03 \x01(\x0b\x32 .metacog.arbiter.v1.VoteFinishedH\x00\x42\x07\n\x05\x65vent\"\xc0\x01\n\x0bVoteStarted\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x32\n\x0b\x61nswer_type\x18\x02 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12\r\n\x05\x61gree\x18\x03 \x01(\x05\x12\x0c\n\x04most\x18\x04 \x01(\x05\x12\r\n\x05\x61head\x18\x05 \x01(\x05\x12/\n\x07sources\x18\x06 \x03(\x0b\x32\x1e.metacog.arbiter.v1.VoteSource\x12\x10\n\x08left_out\x18\x07 \x03(\t\"\xb3\x02\n\x08VoteCast\x12\r\n\x05index\x18\x01 \x01(\x05\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12*\n\x04mode\x18\x03 \x01(\x0e\x32\x1c.metacog.arbiter.v1.VoteMode\x12\r\n\x05model\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x13\n\x06\x61nswer\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x16\n\x0einvalid_reason\x18\x07 \x01(\t\x12\x1e\n\x11\x63ompletion_tokens\x18\x08 \x01(\x05H\x01\x88\x01\x01\x12\x11\n\ttruncated\x18\t \x01(\x08\x12\x14\n\x0c\x63hanged_lead\x18\n \x01(\x08\x12\x13\n\x0b\x64uration_ms\x18\x0b \x01(\x01\x12\x14\n\x0csource_model\x18\x0c \x01(\tB\t\n\x07_answerB\x14\n\x12_completion_tokens\"<\n\tVoteGroup\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12\r\n\x05votes\x18\x02 \x03(\x05\x12\x10\n\x08log_odds\x18\x03 \x01(\x01\"\x83\x01\n\x0cVoteEvidence\x12\x10\n\x08\x61greeing\x18\x01 \x01(\x05\x12\r\n\x05valid\x18\x02 \x01(\x05\x12\x0e\n\x06models\x18\x03 \x01(\x05\x12\r\n\x05modes\x18\x04 \x01(\x05\x12\x14\n\x0c\x64raft_agrees\x18\x05 \x01(\x08\x12\x0f\n\x07options\x18\x06 \x01(\x05\x12\x0c\n\x04kind\x18\x07 \x01(\t\"\xdc\x05\n\x0cVoteFinished\x12\x30\n\x07outcome\x18\x01 \x01(\x0e\x32\x1f.metacog.arbiter.v1.VoteOutcome\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\t\x12\x13\n\x06winner\x18\x03 \x01(\tH\x00\x88\x01\x01\x12-\n\x06groups\x18\x04 \x03(\x0b\x32\x1d.metacog.arbiter.v1.VoteGroup\x12+\n\x05votes\x18\x05 \x03(\x0b\x32\x1c.metacog.arbiter.v1.VoteCast\x12\x31\n\x0bstop_reason\x18\x06 \x01(\x0e\x32\x1c.metacog.arbiter.v1.VoteStop\x12\x32\n\x0b\x61nswer_type\x18\x07 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12\r\n\x05\x61gree\x18\x08 \x01(\x05\x12\x0c\n\x04most\x18\t \x01(\x05\x12\r\n\x05\x61sked\x18\n \x01(\x05\x12\x0f\n\x07invalid\x18\x0b \x01(\x05\x12\x10\n\x08left_out\x18\x0c \x03(\t\x12\'\n\x05usage\x18\r \x01(\x0b\x32\x18.metacog.common.v1.Usage\x12\x18\n\x10\x62udget_exhausted\x18\x0e \x01(\x08\x12\x10\n\x08\x64\x65graded\x18\x0f \x01(\x08\x12\x18\n\x10\x64\x65graded_reasons\x18\x10 \x03(\t\x12K\n\x0eprompt_digests\x18\x11 \x03(\x0b\x32\x33.metacog.arbiter.v1.VoteFinished.PromptDigestsEntry\x12\r\n\x05model\x18\x12 \x01(\t\x12\x0e\n\x06run_id\x18\x13 \x01(\t\x12\x13\n\x0b\x64uration_ms\x18\x14 \x01(\x01\x12\x32\n\x08\x65vidence\x18\x15 \x01(\x0b\x32 .metacog.arbiter.v1.VoteEvidence\x1a\x34\n\x12PromptDigestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07_winner*i\n\x08VoteMode\x12\x19\n\x15VOTE_MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0fVOTE_MODE_DRAFT\x10\x01\x12\x16\n\x12VOTE_MODE_REASONED\x10\x02\x12\x15\n\x11VOTE_MODE_PROGRAM\x10\x03*\xc6\x01\n\x08VoteStop\x12\x19\n\x15VOTE_STOP_UNSPECIFIED\x10\x00\x12\x14\n\x10VOTE_STOP_AGREED\x10\x01\x12\x1a\n\x16VOTE_STOP_PASSED_TESTS\x10\x02\x12\x18\n\x14VOTE_STOP_MOST_ASKED\x10\x03\x12\x1a\n\x16VOTE_STOP_OUT_OF_REACH\x10\x04\x12\x17\n\x13VOTE_STOP_NO_SOURCE\x10\x05\x12\x1e\n\x1aVOTE_STOP_BUDGET_EXHAUSTED\x10\x06*}\n\x0bVoteOutcome\x12\x1c\n\x18VOTE_OUTCOME_UNSPECIFIED\x10\x00\x12\x18\n\x14VOTE_OUTCOME_DECIDED\x10\x01\x12\x1a\n\x16VOTE_OUTCOME_UNDECIDED\x10\x02\x12\x1a\n\x16VOTE_OUTCOME_ABSTAINED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/arbiter/v1/vote.proto\x12\x12metacog.arbiter.v1\x1a\x1emetacog/common/v1/answer.proto\x1a metacog/common/v1/envelope.proto\x1a\x1cmetacog/common/v1/text.proto\x1a\x1cmetacog/common/v1/turn.proto\"\x8a\x01\n\nVoteSource\x12\x13\n\x05\x61gent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12*\n\x04mode\x18\x02 \x01(\x0e\x32\x1c.metacog.arbiter.v1.VoteMode\x12\x17\n\ncompetence\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x13\n\x05model\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x42\r\n\x0b_competence\"w\n\tVoteDraft\x12\x12\n\x04text\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x13\n\x05model\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\x05\x12\x17\n\ncompetence\x18\x04 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_competence\"\xa8\x05\n\x0bVoteRequest\x12\x16\n\x08question\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x01\x12)\n\x08messages\x18\x02 \x03(\x0b\x32\x17.metacog.common.v1.Turn\x12\x32\n\x0b\x61nswer_type\x18\x03 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12,\n\x05\x64raft\x18\x04 \x01(\x0b\x32\x1d.metacog.arbiter.v1.VoteDraft\x12/\n\x07sources\x18\x05 \x03(\x0b\x32\x1e.metacog.arbiter.v1.VoteSource\x12\x12\n\x05\x61gree\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x11\n\x04most\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05\x61head\x18\x08 \x01(\x05H\x02\x88\x01\x01\x12\x13\n\x05tests\x18\t \x01(\tB\x04\xc8\xf3\x18\x01\x12\x17\n\nmax_tokens\x18\n \x01(\x05H\x03\x88\x01\x01\x12\x18\n\x0btemperature\x18\x0b \x01(\x01H\x04\x88\x01\x01\x12-\n\x08\x65nvelope\x18\x0c \x01(\x0b\x32\x1b.metacog.common.v1.Envelope\x12\x11\n\x04seed\x18\r \x01(\x03H\x05\x88\x01\x01\x12\x14\n\x06run_id\x18\x0e \x01(\tB\x04\xc8\xf3\x18\x03\x12\x11\n\task_draft\x18\x0f \x01(\x08\x12\x33\n\x0b\x63ompetences\x18\x10 \x03(\x0b\x32\x1e.metacog.arbiter.v1.VoteSource\x12\x12\n\nkeep_order\x18\x11 \x01(\x08\x12\x0f\n\x07\x61sk_all\x18\x12 \x01(\x08\x12\x36\n\x06\x65nough\x18\x13 \x01(\x0b\x32&.metacog.arbiter.v1.VoteAgreementLevelB\x08\n\x06_agreeB\x07\n\x05_mostB\x08\n\x06_aheadB\r\n\x0b_max_tokensB\x0e\n\x0c_temperatureB\x07\n\x05_seed\"7\n\x12VoteAgreementLevel\x12\x10\n\x08\x61greeing\x18\x01 \x01(\x05\x12\x0f\n\x07\x61gainst\x18\x02 \x01(\x05\"\xbe\x01\n\x0cVoteResponse\x12\x37\n\x0cvote_started\x18\x01 \x01(\x0b\x32\x1f.metacog.arbiter.v1.VoteStartedH\x00\x12\x31\n\tvote_cast\x18\x02 \x01(\x0b\x32\x1c.metacog.arbiter.v1.VoteCastH\x00\x12\x39\n\rvote_finished\x18\x03 \x01(\x0b\x32 .metacog.arbiter.v1.VoteFinishedH\x00\x42\x07\n\x05\x65vent\"\xcc\x01\n\x0bVoteStarted\x12\x14\n\x06run_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x32\n\x0b\x61nswer_type\x18\x02 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12\r\n\x05\x61gree\x18\x03 \x01(\x05\x12\x0c\n\x04most\x18\x04 \x01(\x05\x12\r\n\x05\x61head\x18\x05 \x01(\x05\x12/\n\x07sources\x18\x06 \x03(\x0b\x32\x1e.metacog.arbiter.v1.VoteSource\x12\x16\n\x08left_out\x18\x07 \x03(\tB\x04\xc8\xf3\x18\x02\"\xd7\x02\n\x08VoteCast\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x13\n\x05\x61gent\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12*\n\x04mode\x18\x03 \x01(\x0e\x32\x1c.metacog.arbiter.v1.VoteMode\x12\x13\n\x05model\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x12\n\x04text\x18\x05 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x19\n\x06\x61nswer\x18\x06 \x01(\tB\x04\xc8\xf3\x18\x01H\x00\x88\x01\x01\x12\x1c\n\x0einvalid_reason\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x02\x12\x1e\n\x11\x63ompletion_tokens\x18\x08 \x01(\x05H\x01\x88\x01\x01\x12\x11\n\ttruncated\x18\t \x01(\x08\x12\x14\n\x0c\x63hanged_lead\x18\n \x01(\x08\x12\x13\n\x0b\x64uration_ms\x18\x0b \x01(\x01\x12\x1a\n\x0csource_model\x18\x0c \x01(\tB\x04\xc8\xf3\x18\x03\x42\t\n\x07_answerB\x14\n\x12_completion_tokens\"B\n\tVoteGroup\x12\x14\n\x06\x61nswer\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x01\x12\r\n\x05votes\x18\x02 \x03(\x05\x12\x10\n\x08log_odds\x18\x03 \x01(\x01\"\x89\x01\n\x0cVoteEvidence\x12\x10\n\x08\x61greeing\x18\x01 \x01(\x05\x12\r\n\x05valid\x18\x02 \x01(\x05\x12\x0e\n\x06models\x18\x03 \x01(\x05\x12\r\n\x05modes\x18\x04 \x01(\x05\x12\x14\n\x0c\x64raft_agrees\x18\x05 \x01(\x08\x12\x0f\n\x07options\x18\x06 \x01(\x05\x12\x12\n\x04kind\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x03\"\x86\x06\n\x0cVoteFinished\x12\x30\n\x07outcome\x18\x01 \x01(\x0e\x32\x1f.metacog.arbiter.v1.VoteOutcome\x12\x14\n\x06\x61nswer\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x19\n\x06winner\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01H\x00\x88\x01\x01\x12-\n\x06groups\x18\x04 \x03(\x0b\x32\x1d.metacog.arbiter.v1.VoteGroup\x12+\n\x05votes\x18\x05 \x03(\x0b\x32\x1c.metacog.arbiter.v1.VoteCast\x12\x31\n\x0bstop_reason\x18\x06 \x01(\x0e\x32\x1c.metacog.arbiter.v1.VoteStop\x12\x32\n\x0b\x61nswer_type\x18\x07 \x01(\x0e\x32\x1d.metacog.common.v1.AnswerType\x12\r\n\x05\x61gree\x18\x08 \x01(\x05\x12\x0c\n\x04most\x18\t \x01(\x05\x12\r\n\x05\x61sked\x18\n \x01(\x05\x12\x0f\n\x07invalid\x18\x0b \x01(\x05\x12\x16\n\x08left_out\x18\x0c \x03(\tB\x04\xc8\xf3\x18\x02\x12\'\n\x05usage\x18\r \x01(\x0b\x32\x18.metacog.common.v1.Usage\x12\x18\n\x10\x62udget_exhausted\x18\x0e \x01(\x08\x12\x10\n\x08\x64\x65graded\x18\x0f \x01(\x08\x12\x1e\n\x10\x64\x65graded_reasons\x18\x10 \x03(\tB\x04\xc8\xf3\x18\x02\x12Q\n\x0eprompt_digests\x18\x11 \x03(\x0b\x32\x33.metacog.arbiter.v1.VoteFinished.PromptDigestsEntryB\x04\xc8\xf3\x18\x03\x12\x13\n\x05model\x18\x12 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x14\n\x06run_id\x18\x13 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x0b\x64uration_ms\x18\x14 \x01(\x01\x12\x32\n\x08\x65vidence\x18\x15 \x01(\x0b\x32 .metacog.arbiter.v1.VoteEvidence\x1a\x34\n\x12PromptDigestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07_winner*i\n\x08VoteMode\x12\x19\n\x15VOTE_MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0fVOTE_MODE_DRAFT\x10\x01\x12\x16\n\x12VOTE_MODE_REASONED\x10\x02\x12\x15\n\x11VOTE_MODE_PROGRAM\x10\x03*\xc6\x01\n\x08VoteStop\x12\x19\n\x15VOTE_STOP_UNSPECIFIED\x10\x00\x12\x14\n\x10VOTE_STOP_AGREED\x10\x01\x12\x1a\n\x16VOTE_STOP_PASSED_TESTS\x10\x02\x12\x18\n\x14VOTE_STOP_MOST_ASKED\x10\x03\x12\x1a\n\x16VOTE_STOP_OUT_OF_REACH\x10\x04\x12\x17\n\x13VOTE_STOP_NO_SOURCE\x10\x05\x12\x1e\n\x1aVOTE_STOP_BUDGET_EXHAUSTED\x10\x06*}\n\x0bVoteOutcome\x12\x1c\n\x18VOTE_OUTCOME_UNSPECIFIED\x10\x00\x12\x18\n\x14VOTE_OUTCOME_DECIDED\x10\x01\x12\x1a\n\x16VOTE_OUTCOME_UNDECIDED\x10\x02\x12\x1a\n\x16VOTE_OUTCOME_ABSTAINED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.arbiter.v1.vote_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_VOTESOURCE'].fields_by_name['agent']._loaded_options = None
+  _globals['_VOTESOURCE'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTESOURCE'].fields_by_name['model']._loaded_options = None
+  _globals['_VOTESOURCE'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTEDRAFT'].fields_by_name['text']._loaded_options = None
+  _globals['_VOTEDRAFT'].fields_by_name['text']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTEDRAFT'].fields_by_name['model']._loaded_options = None
+  _globals['_VOTEDRAFT'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTEREQUEST'].fields_by_name['question']._loaded_options = None
+  _globals['_VOTEREQUEST'].fields_by_name['question']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTEREQUEST'].fields_by_name['tests']._loaded_options = None
+  _globals['_VOTEREQUEST'].fields_by_name['tests']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTEREQUEST'].fields_by_name['run_id']._loaded_options = None
+  _globals['_VOTEREQUEST'].fields_by_name['run_id']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTESTARTED'].fields_by_name['run_id']._loaded_options = None
+  _globals['_VOTESTARTED'].fields_by_name['run_id']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTESTARTED'].fields_by_name['left_out']._loaded_options = None
+  _globals['_VOTESTARTED'].fields_by_name['left_out']._serialized_options = b'\310\363\030\002'
+  _globals['_VOTECAST'].fields_by_name['agent']._loaded_options = None
+  _globals['_VOTECAST'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTECAST'].fields_by_name['model']._loaded_options = None
+  _globals['_VOTECAST'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTECAST'].fields_by_name['text']._loaded_options = None
+  _globals['_VOTECAST'].fields_by_name['text']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTECAST'].fields_by_name['answer']._loaded_options = None
+  _globals['_VOTECAST'].fields_by_name['answer']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTECAST'].fields_by_name['invalid_reason']._loaded_options = None
+  _globals['_VOTECAST'].fields_by_name['invalid_reason']._serialized_options = b'\310\363\030\002'
+  _globals['_VOTECAST'].fields_by_name['source_model']._loaded_options = None
+  _globals['_VOTECAST'].fields_by_name['source_model']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTEGROUP'].fields_by_name['answer']._loaded_options = None
+  _globals['_VOTEGROUP'].fields_by_name['answer']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTEEVIDENCE'].fields_by_name['kind']._loaded_options = None
+  _globals['_VOTEEVIDENCE'].fields_by_name['kind']._serialized_options = b'\310\363\030\003'
   _globals['_VOTEFINISHED_PROMPTDIGESTSENTRY']._loaded_options = None
   _globals['_VOTEFINISHED_PROMPTDIGESTSENTRY']._serialized_options = b'8\001'
-  _globals['_VOTEMODE']._serialized_start=2737
-  _globals['_VOTEMODE']._serialized_end=2842
-  _globals['_VOTESTOP']._serialized_start=2845
-  _globals['_VOTESTOP']._serialized_end=3043
-  _globals['_VOTEOUTCOME']._serialized_start=3045
-  _globals['_VOTEOUTCOME']._serialized_end=3170
-  _globals['_VOTESOURCE']._serialized_start=149
-  _globals['_VOTESOURCE']._serialized_end=275
-  _globals['_VOTEDRAFT']._serialized_start=277
-  _globals['_VOTEDRAFT']._serialized_end=384
-  _globals['_VOTEREQUEST']._serialized_start=387
-  _globals['_VOTEREQUEST']._serialized_end=1049
-  _globals['_VOTEAGREEMENTLEVEL']._serialized_start=1051
-  _globals['_VOTEAGREEMENTLEVEL']._serialized_end=1106
-  _globals['_VOTERESPONSE']._serialized_start=1109
-  _globals['_VOTERESPONSE']._serialized_end=1299
-  _globals['_VOTESTARTED']._serialized_start=1302
-  _globals['_VOTESTARTED']._serialized_end=1494
-  _globals['_VOTECAST']._serialized_start=1497
-  _globals['_VOTECAST']._serialized_end=1804
-  _globals['_VOTEGROUP']._serialized_start=1806
-  _globals['_VOTEGROUP']._serialized_end=1866
-  _globals['_VOTEEVIDENCE']._serialized_start=1869
-  _globals['_VOTEEVIDENCE']._serialized_end=2000
-  _globals['_VOTEFINISHED']._serialized_start=2003
-  _globals['_VOTEFINISHED']._serialized_end=2735
-  _globals['_VOTEFINISHED_PROMPTDIGESTSENTRY']._serialized_start=2672
-  _globals['_VOTEFINISHED_PROMPTDIGESTSENTRY']._serialized_end=2724
+  _globals['_VOTEFINISHED'].fields_by_name['answer']._loaded_options = None
+  _globals['_VOTEFINISHED'].fields_by_name['answer']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTEFINISHED'].fields_by_name['winner']._loaded_options = None
+  _globals['_VOTEFINISHED'].fields_by_name['winner']._serialized_options = b'\310\363\030\001'
+  _globals['_VOTEFINISHED'].fields_by_name['left_out']._loaded_options = None
+  _globals['_VOTEFINISHED'].fields_by_name['left_out']._serialized_options = b'\310\363\030\002'
+  _globals['_VOTEFINISHED'].fields_by_name['degraded_reasons']._loaded_options = None
+  _globals['_VOTEFINISHED'].fields_by_name['degraded_reasons']._serialized_options = b'\310\363\030\002'
+  _globals['_VOTEFINISHED'].fields_by_name['prompt_digests']._loaded_options = None
+  _globals['_VOTEFINISHED'].fields_by_name['prompt_digests']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTEFINISHED'].fields_by_name['model']._loaded_options = None
+  _globals['_VOTEFINISHED'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTEFINISHED'].fields_by_name['run_id']._loaded_options = None
+  _globals['_VOTEFINISHED'].fields_by_name['run_id']._serialized_options = b'\310\363\030\003'
+  _globals['_VOTEMODE']._serialized_start=2912
+  _globals['_VOTEMODE']._serialized_end=3017
+  _globals['_VOTESTOP']._serialized_start=3020
+  _globals['_VOTESTOP']._serialized_end=3218
+  _globals['_VOTEOUTCOME']._serialized_start=3220
+  _globals['_VOTEOUTCOME']._serialized_end=3345
+  _globals['_VOTESOURCE']._serialized_start=180
+  _globals['_VOTESOURCE']._serialized_end=318
+  _globals['_VOTEDRAFT']._serialized_start=320
+  _globals['_VOTEDRAFT']._serialized_end=439
+  _globals['_VOTEREQUEST']._serialized_start=442
+  _globals['_VOTEREQUEST']._serialized_end=1122
+  _globals['_VOTEAGREEMENTLEVEL']._serialized_start=1124
+  _globals['_VOTEAGREEMENTLEVEL']._serialized_end=1179
+  _globals['_VOTERESPONSE']._serialized_start=1182
+  _globals['_VOTERESPONSE']._serialized_end=1372
+  _globals['_VOTESTARTED']._serialized_start=1375
+  _globals['_VOTESTARTED']._serialized_end=1579
+  _globals['_VOTECAST']._serialized_start=1582
+  _globals['_VOTECAST']._serialized_end=1925
+  _globals['_VOTEGROUP']._serialized_start=1927
+  _globals['_VOTEGROUP']._serialized_end=1993
+  _globals['_VOTEEVIDENCE']._serialized_start=1996
+  _globals['_VOTEEVIDENCE']._serialized_end=2133
+  _globals['_VOTEFINISHED']._serialized_start=2136
+  _globals['_VOTEFINISHED']._serialized_end=2910
+  _globals['_VOTEFINISHED_PROMPTDIGESTSENTRY']._serialized_start=2847
+  _globals['_VOTEFINISHED_PROMPTDIGESTSENTRY']._serialized_end=2899
 # @@protoc_insertion_point(module_scope)

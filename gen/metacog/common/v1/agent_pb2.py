@@ -22,17 +22,28 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/common/v1/agent.proto\x12\x11metacog.common.v1\"T\n\x05\x41gent\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x0c\n\x04tags\x18\x04 \x03(\tB\x0b\n\t_capacity\"s\n\x0f\x41gentExperience\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x17\n\nexperience\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\x0eunknown_reason\x18\x03 \x01(\t\x12\x11\n\tquestions\x18\x04 \x01(\x05\x42\r\n\x0b_experienceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/common/v1/agent.proto\x12\x11metacog.common.v1\x1a\x1cmetacog/common/v1/text.proto\"f\n\x05\x41gent\x12\x10\n\x02id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05model\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\x04tags\x18\x04 \x03(\tB\x04\xc8\xf3\x18\x03\x42\x0b\n\t_capacity\"\x7f\n\x0f\x41gentExperience\x12\x13\n\x05\x61gent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\nexperience\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x1c\n\x0eunknown_reason\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x02\x12\x11\n\tquestions\x18\x04 \x01(\x05\x42\r\n\x0b_experienceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.common.v1.agent_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_AGENT']._serialized_start=52
-  _globals['_AGENT']._serialized_end=136
-  _globals['_AGENTEXPERIENCE']._serialized_start=138
-  _globals['_AGENTEXPERIENCE']._serialized_end=253
+  _globals['_AGENT'].fields_by_name['id']._loaded_options = None
+  _globals['_AGENT'].fields_by_name['id']._serialized_options = b'\310\363\030\003'
+  _globals['_AGENT'].fields_by_name['model']._loaded_options = None
+  _globals['_AGENT'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_AGENT'].fields_by_name['tags']._loaded_options = None
+  _globals['_AGENT'].fields_by_name['tags']._serialized_options = b'\310\363\030\003'
+  _globals['_AGENTEXPERIENCE'].fields_by_name['agent']._loaded_options = None
+  _globals['_AGENTEXPERIENCE'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_AGENTEXPERIENCE'].fields_by_name['unknown_reason']._loaded_options = None
+  _globals['_AGENTEXPERIENCE'].fields_by_name['unknown_reason']._serialized_options = b'\310\363\030\002'
+  _globals['_AGENT']._serialized_start=82
+  _globals['_AGENT']._serialized_end=184
+  _globals['_AGENTEXPERIENCE']._serialized_start=186
+  _globals['_AGENTEXPERIENCE']._serialized_end=313
 # @@protoc_insertion_point(module_scope)

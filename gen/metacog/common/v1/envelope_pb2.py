@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n metacog/common/v1/envelope.proto\x12\x11metacog.common.v1\"\xc4\x01\n\x08\x45nvelope\x12\x1c\n\x0fmax_generations\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12!\n\x14max_generated_tokens\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x17\n\ntimeout_ms\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x15\n\x08max_cost\x18\x04 \x01(\x01H\x03\x88\x01\x01\x42\x12\n\x10_max_generationsB\x17\n\x15_max_generated_tokensB\r\n\x0b_timeout_msB\x0b\n\t_max_cost\"\x96\x01\n\nStageUsage\x12\x13\n\x0bgenerations\x18\x01 \x01(\x05\x12\x12\n\nhttp_calls\x18\x02 \x01(\x05\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x04 \x01(\x05\x12\x11\n\testimated\x18\x05 \x01(\x08\x12\x11\n\x04\x63ost\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x07\n\x05_cost\"\xf6\x02\n\x05Usage\x12\x13\n\x0bgenerations\x18\x01 \x01(\x05\x12\x12\n\nhttp_calls\x18\x02 \x01(\x05\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x04 \x01(\x05\x12\x11\n\testimated\x18\x05 \x01(\x08\x12\x1b\n\x13unknown_generations\x18\x06 \x01(\x05\x12\x16\n\x0eunknown_tokens\x18\x07 \x01(\x05\x12\x34\n\x06stages\x18\x08 \x03(\x0b\x32$.metacog.common.v1.Usage.StagesEntry\x12\x11\n\x04\x63ost\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x19\n\x0cunknown_cost\x18\n \x01(\x01H\x01\x88\x01\x01\x1aL\n\x0bStagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage:\x02\x38\x01\x42\x07\n\x05_costB\x0f\n\r_unknown_costb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n metacog/common/v1/envelope.proto\x12\x11metacog.common.v1\x1a\x1cmetacog/common/v1/text.proto\"\xc4\x01\n\x08\x45nvelope\x12\x1c\n\x0fmax_generations\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12!\n\x14max_generated_tokens\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x17\n\ntimeout_ms\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x15\n\x08max_cost\x18\x04 \x01(\x01H\x03\x88\x01\x01\x42\x12\n\x10_max_generationsB\x17\n\x15_max_generated_tokensB\r\n\x0b_timeout_msB\x0b\n\t_max_cost\"\x96\x01\n\nStageUsage\x12\x13\n\x0bgenerations\x18\x01 \x01(\x05\x12\x12\n\nhttp_calls\x18\x02 \x01(\x05\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x04 \x01(\x05\x12\x11\n\testimated\x18\x05 \x01(\x08\x12\x11\n\x04\x63ost\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x07\n\x05_cost\"\xfc\x02\n\x05Usage\x12\x13\n\x0bgenerations\x18\x01 \x01(\x05\x12\x12\n\nhttp_calls\x18\x02 \x01(\x05\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x04 \x01(\x05\x12\x11\n\testimated\x18\x05 \x01(\x08\x12\x1b\n\x13unknown_generations\x18\x06 \x01(\x05\x12\x16\n\x0eunknown_tokens\x18\x07 \x01(\x05\x12:\n\x06stages\x18\x08 \x03(\x0b\x32$.metacog.common.v1.Usage.StagesEntryB\x04\xc8\xf3\x18\x03\x12\x11\n\x04\x63ost\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x19\n\x0cunknown_cost\x18\n \x01(\x01H\x01\x88\x01\x01\x1aL\n\x0bStagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage:\x02\x38\x01\x42\x07\n\x05_costB\x0f\n\r_unknown_costb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,12 +34,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_USAGE_STAGESENTRY']._loaded_options = None
   _globals['_USAGE_STAGESENTRY']._serialized_options = b'8\001'
-  _globals['_ENVELOPE']._serialized_start=56
-  _globals['_ENVELOPE']._serialized_end=252
-  _globals['_STAGEUSAGE']._serialized_start=255
-  _globals['_STAGEUSAGE']._serialized_end=405
-  _globals['_USAGE']._serialized_start=408
-  _globals['_USAGE']._serialized_end=782
-  _globals['_USAGE_STAGESENTRY']._serialized_start=680
-  _globals['_USAGE_STAGESENTRY']._serialized_end=756
+  _globals['_USAGE'].fields_by_name['stages']._loaded_options = None
+  _globals['_USAGE'].fields_by_name['stages']._serialized_options = b'\310\363\030\003'
+  _globals['_ENVELOPE']._serialized_start=86
+  _globals['_ENVELOPE']._serialized_end=282
+  _globals['_STAGEUSAGE']._serialized_start=285
+  _globals['_STAGEUSAGE']._serialized_end=435
+  _globals['_USAGE']._serialized_start=438
+  _globals['_USAGE']._serialized_end=818
+  _globals['_USAGE_STAGESENTRY']._serialized_start=716
+  _globals['_USAGE_STAGESENTRY']._serialized_end=792
 # @@protoc_insertion_point(module_scope)

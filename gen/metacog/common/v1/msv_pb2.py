@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bmetacog/common/v1/msv.proto\x12\x11metacog.common.v1\"\xe1\x03\n\x03MSV\x12\x1f\n\x12\x65motional_response\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0b\x63orrectness\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nexperience\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x15\n\x08\x63onflict\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x17\n\nimportance\x18\x05 \x01(\x01H\x04\x88\x01\x01\x12(\n\x04kind\x18\x06 \x01(\x0e\x32\x1a.metacog.common.v1.MSVKind\x12\x43\n\x0funknown_reasons\x18\x07 \x03(\x0b\x32*.metacog.common.v1.MSV.UnknownReasonsEntry\x12\x30\n\x05parts\x18\x08 \x03(\x0b\x32!.metacog.common.v1.MSV.PartsEntry\x1a\x35\n\x13UnknownReasonsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x15\n\x13_emotional_responseB\x0e\n\x0c_correctnessB\r\n\x0b_experienceB\x0b\n\t_conflictB\r\n\x0b_importance*Y\n\x07MSVKind\x12\x18\n\x14MSV_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14MSV_KIND_PROSPECTIVE\x10\x01\x12\x1a\n\x16MSV_KIND_RETROSPECTIVE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bmetacog/common/v1/msv.proto\x12\x11metacog.common.v1\x1a\x1cmetacog/common/v1/text.proto\"\xed\x03\n\x03MSV\x12\x1f\n\x12\x65motional_response\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0b\x63orrectness\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nexperience\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x15\n\x08\x63onflict\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x17\n\nimportance\x18\x05 \x01(\x01H\x04\x88\x01\x01\x12(\n\x04kind\x18\x06 \x01(\x0e\x32\x1a.metacog.common.v1.MSVKind\x12I\n\x0funknown_reasons\x18\x07 \x03(\x0b\x32*.metacog.common.v1.MSV.UnknownReasonsEntryB\x04\xc8\xf3\x18\x02\x12\x36\n\x05parts\x18\x08 \x03(\x0b\x32!.metacog.common.v1.MSV.PartsEntryB\x04\xc8\xf3\x18\x03\x1a\x35\n\x13UnknownReasonsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x15\n\x13_emotional_responseB\x0e\n\x0c_correctnessB\r\n\x0b_experienceB\x0b\n\t_conflictB\r\n\x0b_importance*Y\n\x07MSVKind\x12\x18\n\x14MSV_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14MSV_KIND_PROSPECTIVE\x10\x01\x12\x1a\n\x16MSV_KIND_RETROSPECTIVE\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,12 +36,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MSV_UNKNOWNREASONSENTRY']._serialized_options = b'8\001'
   _globals['_MSV_PARTSENTRY']._loaded_options = None
   _globals['_MSV_PARTSENTRY']._serialized_options = b'8\001'
-  _globals['_MSVKIND']._serialized_start=534
-  _globals['_MSVKIND']._serialized_end=623
-  _globals['_MSV']._serialized_start=51
-  _globals['_MSV']._serialized_end=532
-  _globals['_MSV_UNKNOWNREASONSENTRY']._serialized_start=351
-  _globals['_MSV_UNKNOWNREASONSENTRY']._serialized_end=404
-  _globals['_MSV_PARTSENTRY']._serialized_start=406
-  _globals['_MSV_PARTSENTRY']._serialized_end=450
+  _globals['_MSV'].fields_by_name['unknown_reasons']._loaded_options = None
+  _globals['_MSV'].fields_by_name['unknown_reasons']._serialized_options = b'\310\363\030\002'
+  _globals['_MSV'].fields_by_name['parts']._loaded_options = None
+  _globals['_MSV'].fields_by_name['parts']._serialized_options = b'\310\363\030\003'
+  _globals['_MSVKIND']._serialized_start=576
+  _globals['_MSVKIND']._serialized_end=665
+  _globals['_MSV']._serialized_start=81
+  _globals['_MSV']._serialized_end=574
+  _globals['_MSV_UNKNOWNREASONSENTRY']._serialized_start=393
+  _globals['_MSV_UNKNOWNREASONSENTRY']._serialized_end=446
+  _globals['_MSV_PARTSENTRY']._serialized_start=448
+  _globals['_MSV_PARTSENTRY']._serialized_end=492
 # @@protoc_insertion_point(module_scope)

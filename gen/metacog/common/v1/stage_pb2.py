@@ -24,25 +24,54 @@ _sym_db = _symbol_database.Default()
 
 from metacog.common.v1 import envelope_pb2 as metacog_dot_common_dot_v1_dot_envelope__pb2
 from metacog.common.v1 import msv_pb2 as metacog_dot_common_dot_v1_dot_msv__pb2
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/common/v1/stage.proto\x12\x11metacog.common.v1\x1a metacog/common/v1/envelope.proto\x1a\x1bmetacog/common/v1/msv.proto\"\x8d\x01\n\x0cStageStarted\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12%\n\x04role\x18\x02 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\"C\n\nStageToken\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12\x0c\n\x04text\x18\x02 \x01(\t\"\xd8\x02\n\rStageFinished\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12%\n\x04role\x18\x02 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0e\n\x06prompt\x18\x06 \x01(\t\x12\x15\n\rprompt_digest\x18\x07 \x01(\t\x12,\n\x05usage\x18\x08 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage\x12\x13\n\x0b\x64uration_ms\x18\t \x01(\x01\x12\x11\n\ttruncated\x18\n \x01(\x08\x12\x18\n\x10shortened_inputs\x18\x0b \x03(\t\x12\x10\n\x08\x61ttempts\x18\x0c \x01(\x05\x12\x11\n\tsucceeded\x18\r \x01(\x08\x12\x0f\n\x07\x66\x61ilure\x18\x0e \x01(\t\"\x9a\x02\n\rStageMeasured\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12#\n\x03msv\x18\x02 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06prompt\x18\x04 \x01(\t\x12\x15\n\rprompt_digest\x18\x05 \x01(\t\x12,\n\x05usage\x18\x06 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x01\x12(\n\x06\x62\x65side\x18\x08 \x03(\x0e\x32\x18.metacog.common.v1.Stage\x12\x18\n\x10shortened_inputs\x18\t \x03(\t*}\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_EXPERT\x10\x01\x12\x0f\n\x0bROLE_CRITIC\x10\x02\x12\x12\n\x0eROLE_EVALUATOR\x10\x03\x12\x14\n\x10ROLE_SYNTHESIZER\x10\x04\x12\x13\n\x0fROLE_GENERALIST\x10\x05*\x81\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTAGE_THESIS\x10\x01\x12\x14\n\x10STAGE_ANTITHESIS\x10\x02\x12\x14\n\x10STAGE_RESOLUTION\x10\x03\x12\x13\n\x0fSTAGE_SYNTHESIS\x10\x04\x12\x0e\n\nSTAGE_NOTE\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dmetacog/common/v1/stage.proto\x12\x11metacog.common.v1\x1a metacog/common/v1/envelope.proto\x1a\x1bmetacog/common/v1/msv.proto\x1a\x1cmetacog/common/v1/text.proto\"\x99\x01\n\x0cStageStarted\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12%\n\x04role\x18\x02 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\x13\n\x05\x61gent\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05model\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\"I\n\nStageToken\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12\x12\n\x04text\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\"\x82\x03\n\rStageFinished\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12%\n\x04role\x18\x02 \x01(\x0e\x32\x17.metacog.common.v1.Role\x12\x13\n\x05\x61gent\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05model\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x12\n\x04text\x18\x05 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x14\n\x06prompt\x18\x06 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x1b\n\rprompt_digest\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x03\x12,\n\x05usage\x18\x08 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage\x12\x13\n\x0b\x64uration_ms\x18\t \x01(\x01\x12\x11\n\ttruncated\x18\n \x01(\x08\x12\x1e\n\x10shortened_inputs\x18\x0b \x03(\tB\x04\xc8\xf3\x18\x03\x12\x10\n\x08\x61ttempts\x18\x0c \x01(\x05\x12\x11\n\tsucceeded\x18\r \x01(\x08\x12\x15\n\x07\x66\x61ilure\x18\x0e \x01(\tB\x04\xc8\xf3\x18\x02\"\xb2\x02\n\rStageMeasured\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.metacog.common.v1.Stage\x12#\n\x03msv\x18\x02 \x01(\x0b\x32\x16.metacog.common.v1.MSV\x12\x13\n\x05model\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x14\n\x06prompt\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x1b\n\rprompt_digest\x18\x05 \x01(\tB\x04\xc8\xf3\x18\x03\x12,\n\x05usage\x18\x06 \x01(\x0b\x32\x1d.metacog.common.v1.StageUsage\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x01\x12(\n\x06\x62\x65side\x18\x08 \x03(\x0e\x32\x18.metacog.common.v1.Stage\x12\x1e\n\x10shortened_inputs\x18\t \x03(\tB\x04\xc8\xf3\x18\x03*}\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_EXPERT\x10\x01\x12\x0f\n\x0bROLE_CRITIC\x10\x02\x12\x12\n\x0eROLE_EVALUATOR\x10\x03\x12\x14\n\x10ROLE_SYNTHESIZER\x10\x04\x12\x13\n\x0fROLE_GENERALIST\x10\x05*\x81\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTAGE_THESIS\x10\x01\x12\x14\n\x10STAGE_ANTITHESIS\x10\x02\x12\x14\n\x10STAGE_RESOLUTION\x10\x03\x12\x13\n\x0fSTAGE_SYNTHESIS\x10\x04\x12\x0e\n\nSTAGE_NOTE\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.common.v1.stage_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLE']._serialized_start=960
-  _globals['_ROLE']._serialized_end=1085
-  _globals['_STAGE']._serialized_start=1088
-  _globals['_STAGE']._serialized_end=1217
-  _globals['_STAGESTARTED']._serialized_start=116
-  _globals['_STAGESTARTED']._serialized_end=257
-  _globals['_STAGETOKEN']._serialized_start=259
-  _globals['_STAGETOKEN']._serialized_end=326
-  _globals['_STAGEFINISHED']._serialized_start=329
-  _globals['_STAGEFINISHED']._serialized_end=673
-  _globals['_STAGEMEASURED']._serialized_start=676
-  _globals['_STAGEMEASURED']._serialized_end=958
+  _globals['_STAGESTARTED'].fields_by_name['agent']._loaded_options = None
+  _globals['_STAGESTARTED'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGESTARTED'].fields_by_name['model']._loaded_options = None
+  _globals['_STAGESTARTED'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGETOKEN'].fields_by_name['text']._loaded_options = None
+  _globals['_STAGETOKEN'].fields_by_name['text']._serialized_options = b'\310\363\030\001'
+  _globals['_STAGEFINISHED'].fields_by_name['agent']._loaded_options = None
+  _globals['_STAGEFINISHED'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEFINISHED'].fields_by_name['model']._loaded_options = None
+  _globals['_STAGEFINISHED'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEFINISHED'].fields_by_name['text']._loaded_options = None
+  _globals['_STAGEFINISHED'].fields_by_name['text']._serialized_options = b'\310\363\030\001'
+  _globals['_STAGEFINISHED'].fields_by_name['prompt']._loaded_options = None
+  _globals['_STAGEFINISHED'].fields_by_name['prompt']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEFINISHED'].fields_by_name['prompt_digest']._loaded_options = None
+  _globals['_STAGEFINISHED'].fields_by_name['prompt_digest']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEFINISHED'].fields_by_name['shortened_inputs']._loaded_options = None
+  _globals['_STAGEFINISHED'].fields_by_name['shortened_inputs']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEFINISHED'].fields_by_name['failure']._loaded_options = None
+  _globals['_STAGEFINISHED'].fields_by_name['failure']._serialized_options = b'\310\363\030\002'
+  _globals['_STAGEMEASURED'].fields_by_name['model']._loaded_options = None
+  _globals['_STAGEMEASURED'].fields_by_name['model']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEMEASURED'].fields_by_name['prompt']._loaded_options = None
+  _globals['_STAGEMEASURED'].fields_by_name['prompt']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEMEASURED'].fields_by_name['prompt_digest']._loaded_options = None
+  _globals['_STAGEMEASURED'].fields_by_name['prompt_digest']._serialized_options = b'\310\363\030\003'
+  _globals['_STAGEMEASURED'].fields_by_name['shortened_inputs']._loaded_options = None
+  _globals['_STAGEMEASURED'].fields_by_name['shortened_inputs']._serialized_options = b'\310\363\030\003'
+  _globals['_ROLE']._serialized_start=1074
+  _globals['_ROLE']._serialized_end=1199
+  _globals['_STAGE']._serialized_start=1202
+  _globals['_STAGE']._serialized_end=1331
+  _globals['_STAGESTARTED']._serialized_start=146
+  _globals['_STAGESTARTED']._serialized_end=299
+  _globals['_STAGETOKEN']._serialized_start=301
+  _globals['_STAGETOKEN']._serialized_end=374
+  _globals['_STAGEFINISHED']._serialized_start=377
+  _globals['_STAGEFINISHED']._serialized_end=763
+  _globals['_STAGEMEASURED']._serialized_start=766
+  _globals['_STAGEMEASURED']._serialized_end=1072
 # @@protoc_insertion_point(module_scope)

@@ -22,15 +22,20 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmetacog/common/v1/turn.proto\x12\x11metacog.common.v1\"%\n\x04Turn\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmetacog/common/v1/turn.proto\x12\x11metacog.common.v1\x1a\x1cmetacog/common/v1/text.proto\"1\n\x04Turn\x12\x12\n\x04role\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x15\n\x07\x63ontent\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.common.v1.turn_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TURN']._serialized_start=51
-  _globals['_TURN']._serialized_end=88
+  _globals['_TURN'].fields_by_name['role']._loaded_options = None
+  _globals['_TURN'].fields_by_name['role']._serialized_options = b'\310\363\030\003'
+  _globals['_TURN'].fields_by_name['content']._loaded_options = None
+  _globals['_TURN'].fields_by_name['content']._serialized_options = b'\310\363\030\001'
+  _globals['_TURN']._serialized_start=81
+  _globals['_TURN']._serialized_end=130
 # @@protoc_insertion_point(module_scope)

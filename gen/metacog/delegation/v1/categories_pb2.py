@@ -23,35 +23,58 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&metacog/delegation/v1/categories.proto\x12\x15metacog.delegation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n\x08\x43\x61tegory\x12\x13\n\x0b\x63\x61tegory_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08keywords\x18\x03 \x03(\t\x12\x10\n\x08\x65xamples\x18\x04 \x03(\t\x12\r\n\x05tasks\x18\x05 \x01(\x05\x12\x10\n\x08\x63ohesion\x18\x06 \x01(\x01\x12\x19\n\x11nearest_dimension\x18\x07 \x01(\t\x12\x1f\n\x12nearest_similarity\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x61\x64opted\x18\t \x01(\x08\x12\x31\n\rdiscovered_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x15\n\x13_nearest_similarity\"g\n\x19\x44iscoverCategoriesRequest\x12\x12\n\x05tasks\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\rminimum_tasks\x18\x02 \x01(\x05H\x01\x88\x01\x01\x42\x08\n\x06_tasksB\x10\n\x0e_minimum_tasks\"`\n\x1a\x44iscoverCategoriesResponse\x12\x33\n\ncategories\x18\x01 \x03(\x0b\x32\x1f.metacog.delegation.v1.Category\x12\r\n\x05tasks\x18\x02 \x01(\x05\"Q\n\x15ListCategoriesRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\tB\x0c\n\n_page_size\"f\n\x16ListCategoriesResponse\x12\x33\n\ncategories\x18\x01 \x03(\x0b\x32\x1f.metacog.delegation.v1.Category\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"!\n\x0fPrototypeVector\x12\x0e\n\x06vector\x18\x01 \x03(\x02\"r\n\x10\x44imensionInForce\x12\x11\n\tdimension\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64opted\x18\x02 \x01(\x08\x12:\n\nprototypes\x18\x03 \x03(\x0b\x32&.metacog.delegation.v1.PrototypeVector\"\x17\n\x15ListDimensionsRequest\"f\n\x16ListDimensionsResponse\x12;\n\ndimensions\x18\x01 \x03(\x0b\x32\'.metacog.delegation.v1.DimensionInForce\x12\x0f\n\x07\x65ncoder\x18\x02 \x01(\t\"9\n\x14\x41\x64optCategoryRequest\x12\x13\n\x0b\x63\x61tegory_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"J\n\x15\x41\x64optCategoryResponse\x12\x31\n\x08\x63\x61tegory\x18\x01 \x01(\x0b\x32\x1f.metacog.delegation.v1.Categoryb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&metacog/delegation/v1/categories.proto\x12\x15metacog.delegation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cmetacog/common/v1/text.proto\"\xa7\x02\n\x08\x43\x61tegory\x12\x19\n\x0b\x63\x61tegory_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x12\n\x04name\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x16\n\x08keywords\x18\x03 \x03(\tB\x04\xc8\xf3\x18\x01\x12\x16\n\x08\x65xamples\x18\x04 \x03(\tB\x04\xc8\xf3\x18\x01\x12\r\n\x05tasks\x18\x05 \x01(\x05\x12\x10\n\x08\x63ohesion\x18\x06 \x01(\x01\x12\x1f\n\x11nearest_dimension\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x1f\n\x12nearest_similarity\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x61\x64opted\x18\t \x01(\x08\x12\x31\n\rdiscovered_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x15\n\x13_nearest_similarity\"g\n\x19\x44iscoverCategoriesRequest\x12\x12\n\x05tasks\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\rminimum_tasks\x18\x02 \x01(\x05H\x01\x88\x01\x01\x42\x08\n\x06_tasksB\x10\n\x0e_minimum_tasks\"`\n\x1a\x44iscoverCategoriesResponse\x12\x33\n\ncategories\x18\x01 \x03(\x0b\x32\x1f.metacog.delegation.v1.Category\x12\r\n\x05tasks\x18\x02 \x01(\x05\"W\n\x15ListCategoriesRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x42\x0c\n\n_page_size\"l\n\x16ListCategoriesResponse\x12\x33\n\ncategories\x18\x01 \x03(\x0b\x32\x1f.metacog.delegation.v1.Category\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\"!\n\x0fPrototypeVector\x12\x0e\n\x06vector\x18\x01 \x03(\x02\"x\n\x10\x44imensionInForce\x12\x17\n\tdimension\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x0f\n\x07\x61\x64opted\x18\x02 \x01(\x08\x12:\n\nprototypes\x18\x03 \x03(\x0b\x32&.metacog.delegation.v1.PrototypeVector\"\x17\n\x15ListDimensionsRequest\"l\n\x16ListDimensionsResponse\x12;\n\ndimensions\x18\x01 \x03(\x0b\x32\'.metacog.delegation.v1.DimensionInForce\x12\x15\n\x07\x65ncoder\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\"E\n\x14\x41\x64optCategoryRequest\x12\x19\n\x0b\x63\x61tegory_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x12\n\x04name\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\"J\n\x15\x41\x64optCategoryResponse\x12\x31\n\x08\x63\x61tegory\x18\x01 \x01(\x0b\x32\x1f.metacog.delegation.v1.Categoryb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.delegation.v1.categories_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CATEGORY']._serialized_start=99
-  _globals['_CATEGORY']._serialized_end=364
-  _globals['_DISCOVERCATEGORIESREQUEST']._serialized_start=366
-  _globals['_DISCOVERCATEGORIESREQUEST']._serialized_end=469
-  _globals['_DISCOVERCATEGORIESRESPONSE']._serialized_start=471
-  _globals['_DISCOVERCATEGORIESRESPONSE']._serialized_end=567
-  _globals['_LISTCATEGORIESREQUEST']._serialized_start=569
-  _globals['_LISTCATEGORIESREQUEST']._serialized_end=650
-  _globals['_LISTCATEGORIESRESPONSE']._serialized_start=652
-  _globals['_LISTCATEGORIESRESPONSE']._serialized_end=754
-  _globals['_PROTOTYPEVECTOR']._serialized_start=756
-  _globals['_PROTOTYPEVECTOR']._serialized_end=789
-  _globals['_DIMENSIONINFORCE']._serialized_start=791
-  _globals['_DIMENSIONINFORCE']._serialized_end=905
-  _globals['_LISTDIMENSIONSREQUEST']._serialized_start=907
-  _globals['_LISTDIMENSIONSREQUEST']._serialized_end=930
-  _globals['_LISTDIMENSIONSRESPONSE']._serialized_start=932
-  _globals['_LISTDIMENSIONSRESPONSE']._serialized_end=1034
-  _globals['_ADOPTCATEGORYREQUEST']._serialized_start=1036
-  _globals['_ADOPTCATEGORYREQUEST']._serialized_end=1093
-  _globals['_ADOPTCATEGORYRESPONSE']._serialized_start=1095
-  _globals['_ADOPTCATEGORYRESPONSE']._serialized_end=1169
+  _globals['_CATEGORY'].fields_by_name['category_id']._loaded_options = None
+  _globals['_CATEGORY'].fields_by_name['category_id']._serialized_options = b'\310\363\030\003'
+  _globals['_CATEGORY'].fields_by_name['name']._loaded_options = None
+  _globals['_CATEGORY'].fields_by_name['name']._serialized_options = b'\310\363\030\001'
+  _globals['_CATEGORY'].fields_by_name['keywords']._loaded_options = None
+  _globals['_CATEGORY'].fields_by_name['keywords']._serialized_options = b'\310\363\030\001'
+  _globals['_CATEGORY'].fields_by_name['examples']._loaded_options = None
+  _globals['_CATEGORY'].fields_by_name['examples']._serialized_options = b'\310\363\030\001'
+  _globals['_CATEGORY'].fields_by_name['nearest_dimension']._loaded_options = None
+  _globals['_CATEGORY'].fields_by_name['nearest_dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTCATEGORIESREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTCATEGORIESREQUEST'].fields_by_name['page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTCATEGORIESRESPONSE'].fields_by_name['next_page_token']._loaded_options = None
+  _globals['_LISTCATEGORIESRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_DIMENSIONINFORCE'].fields_by_name['dimension']._loaded_options = None
+  _globals['_DIMENSIONINFORCE'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTDIMENSIONSRESPONSE'].fields_by_name['encoder']._loaded_options = None
+  _globals['_LISTDIMENSIONSRESPONSE'].fields_by_name['encoder']._serialized_options = b'\310\363\030\003'
+  _globals['_ADOPTCATEGORYREQUEST'].fields_by_name['category_id']._loaded_options = None
+  _globals['_ADOPTCATEGORYREQUEST'].fields_by_name['category_id']._serialized_options = b'\310\363\030\003'
+  _globals['_ADOPTCATEGORYREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_ADOPTCATEGORYREQUEST'].fields_by_name['name']._serialized_options = b'\310\363\030\003'
+  _globals['_CATEGORY']._serialized_start=129
+  _globals['_CATEGORY']._serialized_end=424
+  _globals['_DISCOVERCATEGORIESREQUEST']._serialized_start=426
+  _globals['_DISCOVERCATEGORIESREQUEST']._serialized_end=529
+  _globals['_DISCOVERCATEGORIESRESPONSE']._serialized_start=531
+  _globals['_DISCOVERCATEGORIESRESPONSE']._serialized_end=627
+  _globals['_LISTCATEGORIESREQUEST']._serialized_start=629
+  _globals['_LISTCATEGORIESREQUEST']._serialized_end=716
+  _globals['_LISTCATEGORIESRESPONSE']._serialized_start=718
+  _globals['_LISTCATEGORIESRESPONSE']._serialized_end=826
+  _globals['_PROTOTYPEVECTOR']._serialized_start=828
+  _globals['_PROTOTYPEVECTOR']._serialized_end=861
+  _globals['_DIMENSIONINFORCE']._serialized_start=863
+  _globals['_DIMENSIONINFORCE']._serialized_end=983
+  _globals['_LISTDIMENSIONSREQUEST']._serialized_start=985
+  _globals['_LISTDIMENSIONSREQUEST']._serialized_end=1008
+  _globals['_LISTDIMENSIONSRESPONSE']._serialized_start=1010
+  _globals['_LISTDIMENSIONSRESPONSE']._serialized_end=1118
+  _globals['_ADOPTCATEGORYREQUEST']._serialized_start=1120
+  _globals['_ADOPTCATEGORYREQUEST']._serialized_end=1189
+  _globals['_ADOPTCATEGORYRESPONSE']._serialized_start=1191
+  _globals['_ADOPTCATEGORYRESPONSE']._serialized_end=1265
 # @@protoc_insertion_point(module_scope)

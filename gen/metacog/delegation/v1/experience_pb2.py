@@ -23,18 +23,25 @@ _sym_db = _symbol_database.Default()
 
 
 from metacog.common.v1 import agent_pb2 as metacog_dot_common_dot_v1_dot_agent__pb2
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 from metacog.common.v1 import turn_pb2 as metacog_dot_common_dot_v1_dot_turn__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&metacog/delegation/v1/experience.proto\x12\x15metacog.delegation.v1\x1a\x1dmetacog/common/v1/agent.proto\x1a\x1cmetacog/common/v1/turn.proto\"e\n\x16MatchExperienceRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12)\n\x08messages\x18\x02 \x03(\x0b\x32\x17.metacog.common.v1.Turn\x12\x0e\n\x06\x61gents\x18\x03 \x03(\t\"^\n\x17MatchExperienceResponse\x12\x32\n\x06\x61gents\x18\x01 \x03(\x0b\x32\".metacog.common.v1.AgentExperience\x12\x0f\n\x07\x65ncoder\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&metacog/delegation/v1/experience.proto\x12\x15metacog.delegation.v1\x1a\x1dmetacog/common/v1/agent.proto\x1a\x1cmetacog/common/v1/text.proto\x1a\x1cmetacog/common/v1/turn.proto\"q\n\x16MatchExperienceRequest\x12\x16\n\x08question\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x01\x12)\n\x08messages\x18\x02 \x03(\x0b\x32\x17.metacog.common.v1.Turn\x12\x14\n\x06\x61gents\x18\x03 \x03(\tB\x04\xc8\xf3\x18\x03\"d\n\x17MatchExperienceResponse\x12\x32\n\x06\x61gents\x18\x01 \x03(\x0b\x32\".metacog.common.v1.AgentExperience\x12\x15\n\x07\x65ncoder\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.delegation.v1.experience_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MATCHEXPERIENCEREQUEST']._serialized_start=126
-  _globals['_MATCHEXPERIENCEREQUEST']._serialized_end=227
-  _globals['_MATCHEXPERIENCERESPONSE']._serialized_start=229
-  _globals['_MATCHEXPERIENCERESPONSE']._serialized_end=323
+  _globals['_MATCHEXPERIENCEREQUEST'].fields_by_name['question']._loaded_options = None
+  _globals['_MATCHEXPERIENCEREQUEST'].fields_by_name['question']._serialized_options = b'\310\363\030\001'
+  _globals['_MATCHEXPERIENCEREQUEST'].fields_by_name['agents']._loaded_options = None
+  _globals['_MATCHEXPERIENCEREQUEST'].fields_by_name['agents']._serialized_options = b'\310\363\030\003'
+  _globals['_MATCHEXPERIENCERESPONSE'].fields_by_name['encoder']._loaded_options = None
+  _globals['_MATCHEXPERIENCERESPONSE'].fields_by_name['encoder']._serialized_options = b'\310\363\030\003'
+  _globals['_MATCHEXPERIENCEREQUEST']._serialized_start=156
+  _globals['_MATCHEXPERIENCEREQUEST']._serialized_end=269
+  _globals['_MATCHEXPERIENCERESPONSE']._serialized_start=271
+  _globals['_MATCHEXPERIENCERESPONSE']._serialized_end=371
 # @@protoc_insertion_point(module_scope)

@@ -25,42 +25,87 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from metacog.common.v1 import agent_pb2 as metacog_dot_common_dot_v1_dot_agent__pb2
 from metacog.common.v1 import reliability_pb2 as metacog_dot_common_dot_v1_dot_reliability__pb2
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 from metacog.delegation.v1 import tasks_pb2 as metacog_dot_delegation_dot_v1_dot_tasks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&metacog/delegation/v1/monitoring.proto\x12\x15metacog.delegation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dmetacog/common/v1/agent.proto\x1a#metacog/common/v1/reliability.proto\x1a!metacog/delegation/v1/tasks.proto\"\xe7\x02\n\x13SelfAssessmentTrust\x12+\n\x05trust\x18\x01 \x01(\x0e\x32\x1c.metacog.delegation.v1.Trust\x12\x14\n\x0cobservations\x18\x02 \x01(\x05\x12\x1e\n\x11\x63\x61libration_error\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12%\n\x18\x63hance_calibration_error\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x0b\x62rier_score\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x11\n\x04\x62ias\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\x1b\n\x0e\x64iscrimination\x18\x07 \x01(\x01H\x04\x88\x01\x01\x12\x1d\n\x15recalibration_version\x18\x08 \x01(\tB\x14\n\x12_calibration_errorB\x1b\n\x19_chance_calibration_errorB\x0e\n\x0c_brier_scoreB\x07\n\x05_biasB\x11\n\x0f_discrimination\"y\n\x0b\x41gentStatus\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.metacog.common.v1.Agent\x12\x39\n\x05trust\x18\x02 \x01(\x0b\x32*.metacog.delegation.v1.SelfAssessmentTrust\"M\n\x11ListAgentsRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\tB\x0c\n\n_page_size\"a\n\x12ListAgentsResponse\x12\x32\n\x06\x61gents\x18\x01 \x03(\x0b\x32\".metacog.delegation.v1.AgentStatus\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xef\x01\n\x04\x46low\x12\x12\n\nfrom_agent\x18\x01 \x01(\t\x12\x10\n\x08to_agent\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\r\n\x05share\x18\x04 \x01(\x01\x12\x0e\n\x06judged\x18\x05 \x01(\x05\x12\x0f\n\x07\x63orrect\x18\x06 \x01(\x05\x12\x16\n\tprecision\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\rprecision_low\x18\x08 \x01(\x01H\x01\x88\x01\x01\x12\x1b\n\x0eprecision_high\x18\t \x01(\x01H\x02\x88\x01\x01\x42\x0c\n\n_precisionB\x10\n\x0e_precision_lowB\x11\n\x0f_precision_high\"\xe7\x01\n\x0fGetFlowsRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\t\x12)\n\x05since\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\x08\x62\x61seline\x18\x06 \x01(\x0e\x32\x1f.metacog.delegation.v1.BaselineB\x0c\n\n_page_size\"\xd5\x03\n\x10GetFlowsResponse\x12*\n\x05\x66lows\x18\x01 \x03(\x0b\x32\x1b.metacog.delegation.v1.Flow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x10\n\x08\x65xecuted\x18\x04 \x01(\x05\x12\x11\n\tdelegated\x18\x05 \x01(\x05\x12\x14\n\x0c\x63ollaborated\x18\x06 \x01(\x05\x12\x1c\n\x0f\x64\x65legated_share\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12!\n\x14\x64\x65legation_precision\x18\x08 \x01(\x01H\x01\x88\x01\x01\x12%\n\x18\x64\x65legation_precision_low\x18\t \x01(\x01H\x02\x88\x01\x01\x12&\n\x19\x64\x65legation_precision_high\x18\n \x01(\x01H\x03\x88\x01\x01\x12!\n\x14\x62\x65tter_profile_share\x18\x0b \x01(\x01H\x04\x88\x01\x01\x42\x12\n\x10_delegated_shareB\x17\n\x15_delegation_precisionB\x1b\n\x19_delegation_precision_lowB\x1c\n\x1a_delegation_precision_highB\x17\n\x15_better_profile_share\"\xde\x02\n\x0bReliability\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\t\x12\x42\n\x11\x63onfidence_source\x18\x03 \x01(\x0e\x32\'.metacog.delegation.v1.ConfidenceSource\x12\x14\n\x0cobservations\x18\x04 \x01(\x05\x12\x1e\n\x11\x63\x61libration_error\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12%\n\x18\x63hance_calibration_error\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x0b\x62rier_score\x18\x07 \x01(\x01H\x02\x88\x01\x01\x12/\n\x04\x62ins\x18\x08 \x03(\x0b\x32!.metacog.common.v1.ReliabilityBinB\x14\n\x12_calibration_errorB\x1b\n\x19_chance_calibration_errorB\x0e\n\x0c_brier_score\"\xa9\x02\n\x15GetReliabilityRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x11\n\tdimension\x18\x04 \x01(\t\x12\x42\n\x11\x63onfidence_source\x18\x05 \x01(\x0e\x32\'.metacog.delegation.v1.ConfidenceSource\x12)\n\x05since\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\x04\x62ins\x18\x08 \x01(\x05H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x07\n\x05_bins\"l\n\x16GetReliabilityResponse\x12\x39\n\rreliabilities\x18\x01 \x03(\x0b\x32\".metacog.delegation.v1.Reliability\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc3\x02\n\nDriftEvent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\t\x12/\n\x0b\x64\x65tected_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08sequence\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompetence_before\x18\x06 \x01(\x01\x12\x18\n\x10\x63ompetence_after\x18\x07 \x01(\x01\x12\x1a\n\x12observations_since\x18\x08 \x01(\x05\x12\x10\n\x08\x64\x65tector\x18\t \x01(\t\x12\x11\n\tstatistic\x18\n \x01(\x01\x12\x1b\n\x13statistic_threshold\x18\x0b \x01(\x01\x12\x15\n\rmemory_before\x18\x0c \x01(\x01\x12\x14\n\x0cmemory_after\x18\r \x01(\x01\"\xca\x01\n\x16ListDriftEventsRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x11\n\tdimension\x18\x04 \x01(\t\x12)\n\x05since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_page_size\"e\n\x17ListDriftEventsResponse\x12\x31\n\x06\x65vents\x18\x01 \x03(\x0b\x32!.metacog.delegation.v1.DriftEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*~\n\x05Trust\x12\x15\n\x11TRUST_UNSPECIFIED\x10\x00\x12\x12\n\x0eTRUST_DESERVED\x10\x01\x12\x17\n\x13TRUST_OVERCONFIDENT\x10\x02\x12\x18\n\x14TRUST_UNDERCONFIDENT\x10\x03\x12\x17\n\x13TRUST_UNINFORMATIVE\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&metacog/delegation/v1/monitoring.proto\x12\x15metacog.delegation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dmetacog/common/v1/agent.proto\x1a#metacog/common/v1/reliability.proto\x1a\x1cmetacog/common/v1/text.proto\x1a!metacog/delegation/v1/tasks.proto\"\xed\x02\n\x13SelfAssessmentTrust\x12+\n\x05trust\x18\x01 \x01(\x0e\x32\x1c.metacog.delegation.v1.Trust\x12\x14\n\x0cobservations\x18\x02 \x01(\x05\x12\x1e\n\x11\x63\x61libration_error\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12%\n\x18\x63hance_calibration_error\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x0b\x62rier_score\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x11\n\x04\x62ias\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\x1b\n\x0e\x64iscrimination\x18\x07 \x01(\x01H\x04\x88\x01\x01\x12#\n\x15recalibration_version\x18\x08 \x01(\tB\x04\xc8\xf3\x18\x03\x42\x14\n\x12_calibration_errorB\x1b\n\x19_chance_calibration_errorB\x0e\n\x0c_brier_scoreB\x07\n\x05_biasB\x11\n\x0f_discrimination\"y\n\x0b\x41gentStatus\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.metacog.common.v1.Agent\x12\x39\n\x05trust\x18\x02 \x01(\x0b\x32*.metacog.delegation.v1.SelfAssessmentTrust\"S\n\x11ListAgentsRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x42\x0c\n\n_page_size\"g\n\x12ListAgentsResponse\x12\x32\n\x06\x61gents\x18\x01 \x03(\x0b\x32\".metacog.delegation.v1.AgentStatus\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\"\xfb\x01\n\x04\x46low\x12\x18\n\nfrom_agent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x16\n\x08to_agent\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\r\n\x05share\x18\x04 \x01(\x01\x12\x0e\n\x06judged\x18\x05 \x01(\x05\x12\x0f\n\x07\x63orrect\x18\x06 \x01(\x05\x12\x16\n\tprecision\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\rprecision_low\x18\x08 \x01(\x01H\x01\x88\x01\x01\x12\x1b\n\x0eprecision_high\x18\t \x01(\x01H\x02\x88\x01\x01\x42\x0c\n\n_precisionB\x10\n\x0e_precision_lowB\x11\n\x0f_precision_high\"\xf3\x01\n\x0fGetFlowsRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12)\n\x05since\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\x08\x62\x61seline\x18\x06 \x01(\x0e\x32\x1f.metacog.delegation.v1.BaselineB\x0c\n\n_page_size\"\xdb\x03\n\x10GetFlowsResponse\x12*\n\x05\x66lows\x18\x01 \x03(\x0b\x32\x1b.metacog.delegation.v1.Flow\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x10\n\x08\x65xecuted\x18\x04 \x01(\x05\x12\x11\n\tdelegated\x18\x05 \x01(\x05\x12\x14\n\x0c\x63ollaborated\x18\x06 \x01(\x05\x12\x1c\n\x0f\x64\x65legated_share\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12!\n\x14\x64\x65legation_precision\x18\x08 \x01(\x01H\x01\x88\x01\x01\x12%\n\x18\x64\x65legation_precision_low\x18\t \x01(\x01H\x02\x88\x01\x01\x12&\n\x19\x64\x65legation_precision_high\x18\n \x01(\x01H\x03\x88\x01\x01\x12!\n\x14\x62\x65tter_profile_share\x18\x0b \x01(\x01H\x04\x88\x01\x01\x42\x12\n\x10_delegated_shareB\x17\n\x15_delegation_precisionB\x1b\n\x19_delegation_precision_lowB\x1c\n\x1a_delegation_precision_highB\x17\n\x15_better_profile_share\"\xea\x02\n\x0bReliability\x12\x13\n\x05\x61gent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x42\n\x11\x63onfidence_source\x18\x03 \x01(\x0e\x32\'.metacog.delegation.v1.ConfidenceSource\x12\x14\n\x0cobservations\x18\x04 \x01(\x05\x12\x1e\n\x11\x63\x61libration_error\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12%\n\x18\x63hance_calibration_error\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x18\n\x0b\x62rier_score\x18\x07 \x01(\x01H\x02\x88\x01\x01\x12/\n\x04\x62ins\x18\x08 \x03(\x0b\x32!.metacog.common.v1.ReliabilityBinB\x14\n\x12_calibration_errorB\x1b\n\x19_chance_calibration_errorB\x0e\n\x0c_brier_score\"\xbb\x02\n\x15GetReliabilityRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05\x61gent\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x42\n\x11\x63onfidence_source\x18\x05 \x01(\x0e\x32\'.metacog.delegation.v1.ConfidenceSource\x12)\n\x05since\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\x04\x62ins\x18\x08 \x01(\x05H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x07\n\x05_bins\"r\n\x16GetReliabilityResponse\x12\x39\n\rreliabilities\x18\x01 \x03(\x0b\x32\".metacog.delegation.v1.Reliability\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\"\xdb\x02\n\nDriftEvent\x12\x16\n\x08\x65vent_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05\x61gent\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12/\n\x0b\x64\x65tected_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08sequence\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompetence_before\x18\x06 \x01(\x01\x12\x18\n\x10\x63ompetence_after\x18\x07 \x01(\x01\x12\x1a\n\x12observations_since\x18\x08 \x01(\x05\x12\x16\n\x08\x64\x65tector\x18\t \x01(\tB\x04\xc8\xf3\x18\x03\x12\x11\n\tstatistic\x18\n \x01(\x01\x12\x1b\n\x13statistic_threshold\x18\x0b \x01(\x01\x12\x15\n\rmemory_before\x18\x0c \x01(\x01\x12\x14\n\x0cmemory_after\x18\r \x01(\x01\"\xdc\x01\n\x16ListDriftEventsRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05\x61gent\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x12)\n\x05since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_page_size\"k\n\x17ListDriftEventsResponse\x12\x31\n\x06\x65vents\x18\x01 \x03(\x0b\x32!.metacog.delegation.v1.DriftEvent\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03*~\n\x05Trust\x12\x15\n\x11TRUST_UNSPECIFIED\x10\x00\x12\x12\n\x0eTRUST_DESERVED\x10\x01\x12\x17\n\x13TRUST_OVERCONFIDENT\x10\x02\x12\x18\n\x14TRUST_UNDERCONFIDENT\x10\x03\x12\x17\n\x13TRUST_UNINFORMATIVE\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.delegation.v1.monitoring_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TRUST']._serialized_start=3209
-  _globals['_TRUST']._serialized_end=3335
-  _globals['_SELFASSESSMENTTRUST']._serialized_start=202
-  _globals['_SELFASSESSMENTTRUST']._serialized_end=561
-  _globals['_AGENTSTATUS']._serialized_start=563
-  _globals['_AGENTSTATUS']._serialized_end=684
-  _globals['_LISTAGENTSREQUEST']._serialized_start=686
-  _globals['_LISTAGENTSREQUEST']._serialized_end=763
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=765
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=862
-  _globals['_FLOW']._serialized_start=865
-  _globals['_FLOW']._serialized_end=1104
-  _globals['_GETFLOWSREQUEST']._serialized_start=1107
-  _globals['_GETFLOWSREQUEST']._serialized_end=1338
-  _globals['_GETFLOWSRESPONSE']._serialized_start=1341
-  _globals['_GETFLOWSRESPONSE']._serialized_end=1810
-  _globals['_RELIABILITY']._serialized_start=1813
-  _globals['_RELIABILITY']._serialized_end=2163
-  _globals['_GETRELIABILITYREQUEST']._serialized_start=2166
-  _globals['_GETRELIABILITYREQUEST']._serialized_end=2463
-  _globals['_GETRELIABILITYRESPONSE']._serialized_start=2465
-  _globals['_GETRELIABILITYRESPONSE']._serialized_end=2573
-  _globals['_DRIFTEVENT']._serialized_start=2576
-  _globals['_DRIFTEVENT']._serialized_end=2899
-  _globals['_LISTDRIFTEVENTSREQUEST']._serialized_start=2902
-  _globals['_LISTDRIFTEVENTSREQUEST']._serialized_end=3104
-  _globals['_LISTDRIFTEVENTSRESPONSE']._serialized_start=3106
-  _globals['_LISTDRIFTEVENTSRESPONSE']._serialized_end=3207
+  _globals['_SELFASSESSMENTTRUST'].fields_by_name['recalibration_version']._loaded_options = None
+  _globals['_SELFASSESSMENTTRUST'].fields_by_name['recalibration_version']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTAGENTSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTAGENTSREQUEST'].fields_by_name['page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTAGENTSRESPONSE'].fields_by_name['next_page_token']._loaded_options = None
+  _globals['_LISTAGENTSRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_FLOW'].fields_by_name['from_agent']._loaded_options = None
+  _globals['_FLOW'].fields_by_name['from_agent']._serialized_options = b'\310\363\030\003'
+  _globals['_FLOW'].fields_by_name['to_agent']._loaded_options = None
+  _globals['_FLOW'].fields_by_name['to_agent']._serialized_options = b'\310\363\030\003'
+  _globals['_GETFLOWSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_GETFLOWSREQUEST'].fields_by_name['page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_GETFLOWSREQUEST'].fields_by_name['dimension']._loaded_options = None
+  _globals['_GETFLOWSREQUEST'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_GETFLOWSRESPONSE'].fields_by_name['next_page_token']._loaded_options = None
+  _globals['_GETFLOWSRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_RELIABILITY'].fields_by_name['agent']._loaded_options = None
+  _globals['_RELIABILITY'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_RELIABILITY'].fields_by_name['dimension']._loaded_options = None
+  _globals['_RELIABILITY'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_GETRELIABILITYREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_GETRELIABILITYREQUEST'].fields_by_name['page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_GETRELIABILITYREQUEST'].fields_by_name['agent']._loaded_options = None
+  _globals['_GETRELIABILITYREQUEST'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_GETRELIABILITYREQUEST'].fields_by_name['dimension']._loaded_options = None
+  _globals['_GETRELIABILITYREQUEST'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_GETRELIABILITYRESPONSE'].fields_by_name['next_page_token']._loaded_options = None
+  _globals['_GETRELIABILITYRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_DRIFTEVENT'].fields_by_name['event_id']._loaded_options = None
+  _globals['_DRIFTEVENT'].fields_by_name['event_id']._serialized_options = b'\310\363\030\003'
+  _globals['_DRIFTEVENT'].fields_by_name['agent']._loaded_options = None
+  _globals['_DRIFTEVENT'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_DRIFTEVENT'].fields_by_name['dimension']._loaded_options = None
+  _globals['_DRIFTEVENT'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_DRIFTEVENT'].fields_by_name['detector']._loaded_options = None
+  _globals['_DRIFTEVENT'].fields_by_name['detector']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTDRIFTEVENTSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTDRIFTEVENTSREQUEST'].fields_by_name['page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTDRIFTEVENTSREQUEST'].fields_by_name['agent']._loaded_options = None
+  _globals['_LISTDRIFTEVENTSREQUEST'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTDRIFTEVENTSREQUEST'].fields_by_name['dimension']._loaded_options = None
+  _globals['_LISTDRIFTEVENTSREQUEST'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTDRIFTEVENTSRESPONSE'].fields_by_name['next_page_token']._loaded_options = None
+  _globals['_LISTDRIFTEVENTSRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_TRUST']._serialized_start=3371
+  _globals['_TRUST']._serialized_end=3497
+  _globals['_SELFASSESSMENTTRUST']._serialized_start=232
+  _globals['_SELFASSESSMENTTRUST']._serialized_end=597
+  _globals['_AGENTSTATUS']._serialized_start=599
+  _globals['_AGENTSTATUS']._serialized_end=720
+  _globals['_LISTAGENTSREQUEST']._serialized_start=722
+  _globals['_LISTAGENTSREQUEST']._serialized_end=805
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=807
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=910
+  _globals['_FLOW']._serialized_start=913
+  _globals['_FLOW']._serialized_end=1164
+  _globals['_GETFLOWSREQUEST']._serialized_start=1167
+  _globals['_GETFLOWSREQUEST']._serialized_end=1410
+  _globals['_GETFLOWSRESPONSE']._serialized_start=1413
+  _globals['_GETFLOWSRESPONSE']._serialized_end=1888
+  _globals['_RELIABILITY']._serialized_start=1891
+  _globals['_RELIABILITY']._serialized_end=2253
+  _globals['_GETRELIABILITYREQUEST']._serialized_start=2256
+  _globals['_GETRELIABILITYREQUEST']._serialized_end=2571
+  _globals['_GETRELIABILITYRESPONSE']._serialized_start=2573
+  _globals['_GETRELIABILITYRESPONSE']._serialized_end=2687
+  _globals['_DRIFTEVENT']._serialized_start=2690
+  _globals['_DRIFTEVENT']._serialized_end=3037
+  _globals['_LISTDRIFTEVENTSREQUEST']._serialized_start=3040
+  _globals['_LISTDRIFTEVENTSREQUEST']._serialized_end=3260
+  _globals['_LISTDRIFTEVENTSRESPONSE']._serialized_start=3262
+  _globals['_LISTDRIFTEVENTSRESPONSE']._serialized_end=3369
 # @@protoc_insertion_point(module_scope)

@@ -23,43 +23,80 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$metacog/delegation/v1/profiles.proto\x12\x15metacog.delegation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x01\n\x11\x43\x61pabilityProfile\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\t\x12\x12\n\ncompetence\x18\x03 \x01(\x01\x12\x14\n\x0cobservations\x18\x04 \x01(\x05\x12\x16\n\x0e\x63ompetence_low\x18\x05 \x01(\x01\x12\x17\n\x0f\x63ompetence_high\x18\x06 \x01(\x01\x12\x0e\n\x06memory\x18\x07 \x01(\x01\x12\x15\n\rlearning_rate\x18\x08 \x01(\x01\x12\x0e\n\x06\x66rozen\x18\t \x01(\x08\x12.\n\nupdated_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xea\x02\n\rProfileUpdate\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x05\x12\x34\n\x06\x63hange\x18\x04 \x01(\x0e\x32$.metacog.delegation.v1.ProfileChange\x12\x14\n\x07outcome\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\rlearning_rate\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x19\n\x11\x63ompetence_before\x18\x07 \x01(\x01\x12\x18\n\x10\x63ompetence_after\x18\x08 \x01(\x01\x12\x14\n\x0cobservations\x18\t \x01(\x05\x12\x0f\n\x07task_id\x18\n \x01(\t\x12\x13\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x0b \x01(\t\x12.\n\napplied_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\n\n\x08_outcomeB\x10\n\x0e_learning_rate\"q\n\x13ListProfilesRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x11\n\tdimension\x18\x04 \x01(\tB\x0c\n\n_page_size\"k\n\x14ListProfilesResponse\x12:\n\x08profiles\x18\x01 \x03(\x0b\x32(.metacog.delegation.v1.CapabilityProfile\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"8\n\x14ResetProfilesRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\t\"&\n\x15ResetProfilesResponse\x12\r\n\x05reset\x18\x01 \x01(\x05\"Y\n\x15\x46reezeProfilesRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\t\x12\x13\n\x06\x66rozen\x18\x03 \x01(\x08H\x00\x88\x01\x01\x42\t\n\x07_frozen\"9\n\x16\x46reezeProfilesResponse\x12\x0f\n\x07\x63hanged\x18\x01 \x01(\x05\x12\x0e\n\x06\x66rozen\x18\x02 \x01(\x08\"\x83\x01\n\x0f\x45xportedProfile\x12\x39\n\x07profile\x18\x01 \x01(\x0b\x32(.metacog.delegation.v1.CapabilityProfile\x12\x35\n\x07history\x18\x02 \x03(\x0b\x32$.metacog.delegation.v1.ProfileUpdate\"\xa5\x01\n\x15\x45xportProfilesRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x11\n\tdimension\x18\x04 \x01(\t\x12\x1c\n\x0finclude_history\x18\x05 \x01(\x08H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x12\n\x10_include_history\"\x9c\x01\n\x16\x45xportProfilesResponse\x12\x38\n\x08profiles\x18\x01 \x03(\x0b\x32&.metacog.delegation.v1.ExportedProfile\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12/\n\x0b\x65xported_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x82\x01\n\x15ImportProfilesRequest\x12\x38\n\x08profiles\x18\x01 \x03(\x0b\x32&.metacog.delegation.v1.ExportedProfile\x12/\n\x04rule\x18\x02 \x01(\x0e\x32!.metacog.delegation.v1.ImportRule\"8\n\x16ImportProfilesResponse\x12\x10\n\x08imported\x18\x01 \x01(\x05\x12\x0c\n\x04kept\x18\x02 \x01(\x05*X\n\nImportRule\x12\x1b\n\x17IMPORT_RULE_UNSPECIFIED\x10\x00\x12\x17\n\x13IMPORT_RULE_REPLACE\x10\x01\x12\x14\n\x10IMPORT_RULE_KEEP\x10\x02*\x80\x01\n\rProfileChange\x12\x1e\n\x1aPROFILE_CHANGE_UNSPECIFIED\x10\x00\x12\x1a\n\x16PROFILE_CHANGE_OUTCOME\x10\x01\x12\x18\n\x14PROFILE_CHANGE_RESET\x10\x02\x12\x19\n\x15PROFILE_CHANGE_IMPORT\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$metacog/delegation/v1/profiles.proto\x12\x15metacog.delegation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cmetacog/common/v1/text.proto\"\x83\x02\n\x11\x43\x61pabilityProfile\x12\x13\n\x05\x61gent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x12\n\ncompetence\x18\x03 \x01(\x01\x12\x14\n\x0cobservations\x18\x04 \x01(\x05\x12\x16\n\x0e\x63ompetence_low\x18\x05 \x01(\x01\x12\x17\n\x0f\x63ompetence_high\x18\x06 \x01(\x01\x12\x0e\n\x06memory\x18\x07 \x01(\x01\x12\x15\n\rlearning_rate\x18\x08 \x01(\x01\x12\x0e\n\x06\x66rozen\x18\t \x01(\x08\x12.\n\nupdated_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x82\x03\n\rProfileUpdate\x12\x13\n\x05\x61gent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x10\n\x08sequence\x18\x03 \x01(\x05\x12\x34\n\x06\x63hange\x18\x04 \x01(\x0e\x32$.metacog.delegation.v1.ProfileChange\x12\x14\n\x07outcome\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\rlearning_rate\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x19\n\x11\x63ompetence_before\x18\x07 \x01(\x01\x12\x18\n\x10\x63ompetence_after\x18\x08 \x01(\x01\x12\x14\n\x0cobservations\x18\t \x01(\x05\x12\x15\n\x07task_id\x18\n \x01(\tB\x04\xc8\xf3\x18\x03\x12\x19\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x0b \x01(\tB\x04\xc8\xf3\x18\x03\x12.\n\napplied_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\n\n\x08_outcomeB\x10\n\x0e_learning_rate\"\x83\x01\n\x13ListProfilesRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05\x61gent\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x42\x0c\n\n_page_size\"q\n\x14ListProfilesResponse\x12:\n\x08profiles\x18\x01 \x03(\x0b\x32(.metacog.delegation.v1.CapabilityProfile\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\"D\n\x14ResetProfilesRequest\x12\x13\n\x05\x61gent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\"&\n\x15ResetProfilesResponse\x12\r\n\x05reset\x18\x01 \x01(\x05\"e\n\x15\x46reezeProfilesRequest\x12\x13\n\x05\x61gent\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x06\x66rozen\x18\x03 \x01(\x08H\x00\x88\x01\x01\x42\t\n\x07_frozen\"9\n\x16\x46reezeProfilesResponse\x12\x0f\n\x07\x63hanged\x18\x01 \x01(\x05\x12\x0e\n\x06\x66rozen\x18\x02 \x01(\x08\"\x83\x01\n\x0f\x45xportedProfile\x12\x39\n\x07profile\x18\x01 \x01(\x0b\x32(.metacog.delegation.v1.CapabilityProfile\x12\x35\n\x07history\x18\x02 \x03(\x0b\x32$.metacog.delegation.v1.ProfileUpdate\"\xb7\x01\n\x15\x45xportProfilesRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05\x61gent\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\tdimension\x18\x04 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x1c\n\x0finclude_history\x18\x05 \x01(\x08H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x12\n\x10_include_history\"\xa2\x01\n\x16\x45xportProfilesResponse\x12\x38\n\x08profiles\x18\x01 \x03(\x0b\x32&.metacog.delegation.v1.ExportedProfile\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12/\n\x0b\x65xported_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x82\x01\n\x15ImportProfilesRequest\x12\x38\n\x08profiles\x18\x01 \x03(\x0b\x32&.metacog.delegation.v1.ExportedProfile\x12/\n\x04rule\x18\x02 \x01(\x0e\x32!.metacog.delegation.v1.ImportRule\"8\n\x16ImportProfilesResponse\x12\x10\n\x08imported\x18\x01 \x01(\x05\x12\x0c\n\x04kept\x18\x02 \x01(\x05*X\n\nImportRule\x12\x1b\n\x17IMPORT_RULE_UNSPECIFIED\x10\x00\x12\x17\n\x13IMPORT_RULE_REPLACE\x10\x01\x12\x14\n\x10IMPORT_RULE_KEEP\x10\x02*\x80\x01\n\rProfileChange\x12\x1e\n\x1aPROFILE_CHANGE_UNSPECIFIED\x10\x00\x12\x1a\n\x16PROFILE_CHANGE_OUTCOME\x10\x01\x12\x18\n\x14PROFILE_CHANGE_RESET\x10\x02\x12\x19\n\x15PROFILE_CHANGE_IMPORT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.delegation.v1.profiles_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_IMPORTRULE']._serialized_start=1835
-  _globals['_IMPORTRULE']._serialized_end=1923
-  _globals['_PROFILECHANGE']._serialized_start=1926
-  _globals['_PROFILECHANGE']._serialized_end=2054
-  _globals['_CAPABILITYPROFILE']._serialized_start=97
-  _globals['_CAPABILITYPROFILE']._serialized_end=344
-  _globals['_PROFILEUPDATE']._serialized_start=347
-  _globals['_PROFILEUPDATE']._serialized_end=709
-  _globals['_LISTPROFILESREQUEST']._serialized_start=711
-  _globals['_LISTPROFILESREQUEST']._serialized_end=824
-  _globals['_LISTPROFILESRESPONSE']._serialized_start=826
-  _globals['_LISTPROFILESRESPONSE']._serialized_end=933
-  _globals['_RESETPROFILESREQUEST']._serialized_start=935
-  _globals['_RESETPROFILESREQUEST']._serialized_end=991
-  _globals['_RESETPROFILESRESPONSE']._serialized_start=993
-  _globals['_RESETPROFILESRESPONSE']._serialized_end=1031
-  _globals['_FREEZEPROFILESREQUEST']._serialized_start=1033
-  _globals['_FREEZEPROFILESREQUEST']._serialized_end=1122
-  _globals['_FREEZEPROFILESRESPONSE']._serialized_start=1124
-  _globals['_FREEZEPROFILESRESPONSE']._serialized_end=1181
-  _globals['_EXPORTEDPROFILE']._serialized_start=1184
-  _globals['_EXPORTEDPROFILE']._serialized_end=1315
-  _globals['_EXPORTPROFILESREQUEST']._serialized_start=1318
-  _globals['_EXPORTPROFILESREQUEST']._serialized_end=1483
-  _globals['_EXPORTPROFILESRESPONSE']._serialized_start=1486
-  _globals['_EXPORTPROFILESRESPONSE']._serialized_end=1642
-  _globals['_IMPORTPROFILESREQUEST']._serialized_start=1645
-  _globals['_IMPORTPROFILESREQUEST']._serialized_end=1775
-  _globals['_IMPORTPROFILESRESPONSE']._serialized_start=1777
-  _globals['_IMPORTPROFILESRESPONSE']._serialized_end=1833
+  _globals['_CAPABILITYPROFILE'].fields_by_name['agent']._loaded_options = None
+  _globals['_CAPABILITYPROFILE'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_CAPABILITYPROFILE'].fields_by_name['dimension']._loaded_options = None
+  _globals['_CAPABILITYPROFILE'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_PROFILEUPDATE'].fields_by_name['agent']._loaded_options = None
+  _globals['_PROFILEUPDATE'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_PROFILEUPDATE'].fields_by_name['dimension']._loaded_options = None
+  _globals['_PROFILEUPDATE'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_PROFILEUPDATE'].fields_by_name['task_id']._loaded_options = None
+  _globals['_PROFILEUPDATE'].fields_by_name['task_id']._serialized_options = b'\310\363\030\003'
+  _globals['_PROFILEUPDATE'].fields_by_name['feedback_id']._loaded_options = None
+  _globals['_PROFILEUPDATE'].fields_by_name['feedback_id']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTPROFILESREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTPROFILESREQUEST'].fields_by_name['page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTPROFILESREQUEST'].fields_by_name['agent']._loaded_options = None
+  _globals['_LISTPROFILESREQUEST'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTPROFILESREQUEST'].fields_by_name['dimension']._loaded_options = None
+  _globals['_LISTPROFILESREQUEST'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_LISTPROFILESRESPONSE'].fields_by_name['next_page_token']._loaded_options = None
+  _globals['_LISTPROFILESRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_RESETPROFILESREQUEST'].fields_by_name['agent']._loaded_options = None
+  _globals['_RESETPROFILESREQUEST'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_RESETPROFILESREQUEST'].fields_by_name['dimension']._loaded_options = None
+  _globals['_RESETPROFILESREQUEST'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_FREEZEPROFILESREQUEST'].fields_by_name['agent']._loaded_options = None
+  _globals['_FREEZEPROFILESREQUEST'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_FREEZEPROFILESREQUEST'].fields_by_name['dimension']._loaded_options = None
+  _globals['_FREEZEPROFILESREQUEST'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_EXPORTPROFILESREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_EXPORTPROFILESREQUEST'].fields_by_name['page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_EXPORTPROFILESREQUEST'].fields_by_name['agent']._loaded_options = None
+  _globals['_EXPORTPROFILESREQUEST'].fields_by_name['agent']._serialized_options = b'\310\363\030\003'
+  _globals['_EXPORTPROFILESREQUEST'].fields_by_name['dimension']._loaded_options = None
+  _globals['_EXPORTPROFILESREQUEST'].fields_by_name['dimension']._serialized_options = b'\310\363\030\003'
+  _globals['_EXPORTPROFILESRESPONSE'].fields_by_name['next_page_token']._loaded_options = None
+  _globals['_EXPORTPROFILESRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
+  _globals['_IMPORTRULE']._serialized_start=1974
+  _globals['_IMPORTRULE']._serialized_end=2062
+  _globals['_PROFILECHANGE']._serialized_start=2065
+  _globals['_PROFILECHANGE']._serialized_end=2193
+  _globals['_CAPABILITYPROFILE']._serialized_start=127
+  _globals['_CAPABILITYPROFILE']._serialized_end=386
+  _globals['_PROFILEUPDATE']._serialized_start=389
+  _globals['_PROFILEUPDATE']._serialized_end=775
+  _globals['_LISTPROFILESREQUEST']._serialized_start=778
+  _globals['_LISTPROFILESREQUEST']._serialized_end=909
+  _globals['_LISTPROFILESRESPONSE']._serialized_start=911
+  _globals['_LISTPROFILESRESPONSE']._serialized_end=1024
+  _globals['_RESETPROFILESREQUEST']._serialized_start=1026
+  _globals['_RESETPROFILESREQUEST']._serialized_end=1094
+  _globals['_RESETPROFILESRESPONSE']._serialized_start=1096
+  _globals['_RESETPROFILESRESPONSE']._serialized_end=1134
+  _globals['_FREEZEPROFILESREQUEST']._serialized_start=1136
+  _globals['_FREEZEPROFILESREQUEST']._serialized_end=1237
+  _globals['_FREEZEPROFILESRESPONSE']._serialized_start=1239
+  _globals['_FREEZEPROFILESRESPONSE']._serialized_end=1296
+  _globals['_EXPORTEDPROFILE']._serialized_start=1299
+  _globals['_EXPORTEDPROFILE']._serialized_end=1430
+  _globals['_EXPORTPROFILESREQUEST']._serialized_start=1433
+  _globals['_EXPORTPROFILESREQUEST']._serialized_end=1616
+  _globals['_EXPORTPROFILESRESPONSE']._serialized_start=1619
+  _globals['_EXPORTPROFILESRESPONSE']._serialized_end=1781
+  _globals['_IMPORTPROFILESREQUEST']._serialized_start=1784
+  _globals['_IMPORTPROFILESREQUEST']._serialized_end=1914
+  _globals['_IMPORTPROFILESRESPONSE']._serialized_start=1916
+  _globals['_IMPORTPROFILESRESPONSE']._serialized_end=1972
 # @@protoc_insertion_point(module_scope)

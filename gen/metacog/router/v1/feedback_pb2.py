@@ -22,19 +22,30 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n metacog/router/v1/feedback.proto\x12\x11metacog.router.v1\"\xa7\x01\n\x15SubmitFeedbackRequest\x12\x13\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\x07\x63orrect\x18\x03 \x01(\x08H\x00\x12\x0f\n\x05score\x18\x04 \x01(\x01H\x00\x12\x0c\n\x04note\x18\x05 \x01(\t\x12.\n\x06origin\x18\x06 \x01(\x0e\x32\x1e.metacog.router.v1.LabelOriginB\x07\n\x05label\"\x98\x01\n\x16SubmitFeedbackResponse\x12\x13\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07teaches\x18\x03 \x01(\x08\x12\x12\n\ncalibrates\x18\x04 \x01(\x08\x12\x1a\n\x12\x62\x65\x63omes_experience\x18\x05 \x01(\x08\x12\x18\n\x10\x64\x65legation_tasks\x18\x06 \x01(\x05*z\n\x0bLabelOrigin\x12\x1c\n\x18LABEL_ORIGIN_UNSPECIFIED\x10\x00\x12\x15\n\x11LABEL_ORIGIN_EXAM\x10\x01\x12\x18\n\x14LABEL_ORIGIN_SAMPLED\x10\x02\x12\x1c\n\x18LABEL_ORIGIN_VOLUNTEERED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n metacog/router/v1/feedback.proto\x12\x11metacog.router.v1\x1a\x1cmetacog/common/v1/text.proto\"\xb9\x01\n\x15SubmitFeedbackRequest\x12\x19\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x14\n\x06run_id\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x11\n\x07\x63orrect\x18\x03 \x01(\x08H\x00\x12\x0f\n\x05score\x18\x04 \x01(\x01H\x00\x12\x12\n\x04note\x18\x05 \x01(\tB\x04\xc8\xf3\x18\x01\x12.\n\x06origin\x18\x06 \x01(\x0e\x32\x1e.metacog.router.v1.LabelOriginB\x07\n\x05label\"\xa4\x01\n\x16SubmitFeedbackResponse\x12\x19\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x14\n\x06run_id\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x0f\n\x07teaches\x18\x03 \x01(\x08\x12\x12\n\ncalibrates\x18\x04 \x01(\x08\x12\x1a\n\x12\x62\x65\x63omes_experience\x18\x05 \x01(\x08\x12\x18\n\x10\x64\x65legation_tasks\x18\x06 \x01(\x05*z\n\x0bLabelOrigin\x12\x1c\n\x18LABEL_ORIGIN_UNSPECIFIED\x10\x00\x12\x15\n\x11LABEL_ORIGIN_EXAM\x10\x01\x12\x18\n\x14LABEL_ORIGIN_SAMPLED\x10\x02\x12\x1c\n\x18LABEL_ORIGIN_VOLUNTEERED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.router.v1.feedback_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LABELORIGIN']._serialized_start=380
-  _globals['_LABELORIGIN']._serialized_end=502
-  _globals['_SUBMITFEEDBACKREQUEST']._serialized_start=56
-  _globals['_SUBMITFEEDBACKREQUEST']._serialized_end=223
-  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_start=226
-  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_end=378
+  _globals['_SUBMITFEEDBACKREQUEST'].fields_by_name['feedback_id']._loaded_options = None
+  _globals['_SUBMITFEEDBACKREQUEST'].fields_by_name['feedback_id']._serialized_options = b'\310\363\030\003'
+  _globals['_SUBMITFEEDBACKREQUEST'].fields_by_name['run_id']._loaded_options = None
+  _globals['_SUBMITFEEDBACKREQUEST'].fields_by_name['run_id']._serialized_options = b'\310\363\030\003'
+  _globals['_SUBMITFEEDBACKREQUEST'].fields_by_name['note']._loaded_options = None
+  _globals['_SUBMITFEEDBACKREQUEST'].fields_by_name['note']._serialized_options = b'\310\363\030\001'
+  _globals['_SUBMITFEEDBACKRESPONSE'].fields_by_name['feedback_id']._loaded_options = None
+  _globals['_SUBMITFEEDBACKRESPONSE'].fields_by_name['feedback_id']._serialized_options = b'\310\363\030\003'
+  _globals['_SUBMITFEEDBACKRESPONSE'].fields_by_name['run_id']._loaded_options = None
+  _globals['_SUBMITFEEDBACKRESPONSE'].fields_by_name['run_id']._serialized_options = b'\310\363\030\003'
+  _globals['_LABELORIGIN']._serialized_start=440
+  _globals['_LABELORIGIN']._serialized_end=562
+  _globals['_SUBMITFEEDBACKREQUEST']._serialized_start=86
+  _globals['_SUBMITFEEDBACKREQUEST']._serialized_end=271
+  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_start=274
+  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_end=438
 # @@protoc_insertion_point(module_scope)

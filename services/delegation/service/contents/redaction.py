@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernel.redaction.accounts import bare_reason, without_texts
+from metacog.delegation.v1 import tasks_pb2
+
+from chassis.redaction import messages
+from kernel.redaction.texts import bare_reason
 from services.delegation.service.values import AnswerLabel
 
 
@@ -15,7 +18,10 @@ def without_contents(document: Mapping[str, Any]) -> Mapping[str, Any]:
         >>> without_contents({"question": "Is Ann ill?", "finished": {"answer": "Yes", "confidence": 0.7}})
         {'question': '', 'finished': {'answer': '', 'confidence': 0.7}}
     """
-    return {"question": "", "finished": without_texts(document["finished"])}
+    return {
+        "question": "",
+        "finished": messages.without_contents(document["finished"], tasks_pb2.TaskFinished.DESCRIPTOR),
+    }
 
 
 def without_detail(label: AnswerLabel | None) -> AnswerLabel | None:

@@ -17,7 +17,17 @@ from kernel.votes.plans import EscalationReason
 from kernel.votes.promise import PromiseStage
 from kernel.votes.states import ProbabilityState
 from services.router.core.feedback import LabelOrigin
+from services.router.core.strategies import Strategy
 from services.router.service.assessment.values import RouteResponse
+
+# Field of the contract's run that holds the account of each strategy; `Run` holds it as `deliberation`.
+ACCOUNT_FIELDS: Mapping[str, str] = {
+    Strategy.VOTE: "vote",
+    Strategy.CASCADE: "vote",
+    Strategy.DIALECTIC: "deliberation",
+    Strategy.ARBITER: "arbitration",
+    Strategy.DELEGATION: "task",
+}
 
 
 @value

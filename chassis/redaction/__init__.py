@@ -1,0 +1,1 @@
+"""Redaction follows from the contract: each field with text states what it holds."""

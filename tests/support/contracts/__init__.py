@@ -1,0 +1,1 @@
+"""Lists of what the contracts have, taken from their descriptors."""
