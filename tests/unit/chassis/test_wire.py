@@ -1,68 +1,43 @@
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, cast
 
 import pytest
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metacog.arbiter.v1 import arbiter_pb2 as arbiter_pb
-from metacog.arbiter.v1 import vote_pb2 as vote_pb
 from metacog.assigner.v1 import assigner_pb2 as assigner_pb
 from metacog.common.v1 import answer_pb2, msv_pb2, stage_pb2
-from metacog.delegation.v1 import tasks_pb2
 from metacog.router.v1 import router_pb2 as router_pb
 
-from chassis.serving.wire import event, event_name, event_to_proto, from_plain, from_proto, json_schema, plain, to_proto
-from kernel.activation import Activation, Route
-from kernel.answers import AnswerType
+from chassis.serving.wire import event, event_to_proto, from_plain, from_proto, json_schema, plain, to_proto
+from kernel.activation import Activation
 from kernel.envelope import Envelope, InvalidEnvelope, Usage
 from kernel.errors import Code, MalformedRequest
-from kernel.msv import COMPONENTS, MSV, MSVKind, MSVOutOfRange
-from kernel.outcomes import Outcome
-from kernel.roles import Role, Stage
+from kernel.msv import COMPONENTS, MSV, MSVOutOfRange
+from kernel.roles import Role
 from services.assigner.service import values as assigner
 from services.router.service.answering import values as router
 from services.router.service.assessment import values as assessment
 from services.router.service.runs import values as runs
+from tests.support.contracts.messages import every_enum
+from tests.support.contracts.values import Pair, enums, pairs
 
-REQUESTS = [
-    (assigner_pb.AssignRequest, assigner.AssignRequest),
-    (assigner_pb.DeliberateRequest, assigner.DeliberateRequest),
-    (router_pb.AssessRequest, assessment.AssessRequest),
-    (router_pb.RouteRequest, assessment.RouteRequest),
-    (router_pb.AnswerRequest, router.AnswerRequest),
-    (router_pb.ListRunsRequest, runs.ListRunsRequest),
-]
-REPLIES = [
-    (assigner_pb.AssignResponse, assigner.AssignResponse),
-    (router_pb.AssessResponse, assessment.AssessResponse),
-    (router_pb.RouteResponse, assessment.RouteResponse),
-    (router_pb.GetRunResponse, runs.GetRunResponse),
-    (router_pb.ListRunsResponse, runs.ListRunsResponse),
-]
-ASSIGNER_EVENTS: list[type[object]] = [
-    assigner.DeliberationStarted,
-    assigner.AgentAssessed,
-    assigner.RolesAssigned,
-    assigner.StageStarted,
-    assigner.StageToken,
-    assigner.StageFinished,
-    assigner.StageMeasured,
-    assigner.DeliberationFinished,
-]
-ROUTER_EVENTS: list[type[object]] = [
-    router.RunStarted,
-    assessment.Routed,
-    router.AnswerToken,
-    runs.FellBack,
-    router.RunFinished,
-]
-
+# Every request, reply and event of the four services that has a value; those that the router relays have none there.
+VALUES = [pair for pair in pairs() if pair.kind is not None]
+EVENTS = [pair for pair in VALUES if pair.event]
+RELAYED = [pair for pair in pairs() if pair.kind is None]
+# What another service sends before and after its work, and the executor's text, which the router sends as its own.
+NOT_RELAYED = {
+    f"{work}_{end}" for work in ("deliberation", "arbitration", "vote", "task") for end in ("started", "finished")
+}
+NOT_RELAYED |= {"answer_token"}
+# Enums of the contract that no value has: the reasons of errors are texts in the kernel, and the last is an option's.
+WITHOUT_VALUES = {"metacog.common.v1.ErrorReason", "metacog.common.v1.Text"}
 # Maps whose keys are not free: everything else may have any key.
 KEYS = {"unknown_reasons": "experience"} | dict.fromkeys(
     ("fitness", "weights", "pins", "terms", "margins", "assignment", "fixed_assignment"), "EXPERT"
@@ -71,17 +46,13 @@ FREE_KEYS = {router_pb.Activation.DESCRIPTOR.full_name}
 # What the gRPC API alone puts into a message: a run's account, which the value holds under one name.
 BY_THE_API = {f"{router_pb.Run.DESCRIPTOR.full_name}.{name}" for name in ("arbitration", "task", "vote")}
 SCALARS = {float: 0.5, int: 3, bool: True, str: "words"}
+# Numbers whose range does not hold that one.
+IN_RANGE = {"metacog.delegation.v1.DiscoverCategoriesRequest.tasks": 20}
 
 
 def fields_of(kind: type[Message]) -> Sequence[FieldDescriptor]:
     # The stubs name the descriptors of the C implementation as well; both are the same to a caller.
     return cast("Sequence[FieldDescriptor]", kind.DESCRIPTOR.fields)
-
-
-def message_name(field: FieldDescriptor) -> str:
-    """The message that a field of the contract holds."""
-    assert field.message_type is not None
-    return field.message_type.full_name
 
 
 def full(kind: type[Message]) -> Message:
@@ -119,8 +90,11 @@ def fill(message: Message, field: FieldDescriptor) -> None:
 def scalar(field: FieldDescriptor) -> Any:  # noqa: ANN401 - of the field's own kind
     if field.enum_type is not None:
         return field.enum_type.values[-1].number
+    if field.full_name in IN_RANGE:
+        return IN_RANGE[field.full_name]
     return {
         FieldDescriptor.CPPTYPE_DOUBLE: SCALARS[float],
+        FieldDescriptor.CPPTYPE_FLOAT: SCALARS[float],
         FieldDescriptor.CPPTYPE_INT32: SCALARS[int],
         FieldDescriptor.CPPTYPE_INT64: SCALARS[int],
         FieldDescriptor.CPPTYPE_BOOL: SCALARS[bool],
@@ -128,72 +102,52 @@ def scalar(field: FieldDescriptor) -> Any:  # noqa: ANN401 - of the field's own 
     }[field.cpp_type]
 
 
-def short(kind: object) -> str | None:
-    return getattr(kind, "__name__", None)
+def value_of(pair: Pair) -> type:
+    assert pair.kind is not None
+    return pair.kind
 
 
-@pytest.mark.parametrize(("message", "kind"), REQUESTS + REPLIES, ids=short)
-def test_every_field_of_the_contract_reaches_the_value_and_comes_back(
-    message: type[Message], kind: type[object]
-) -> None:
-    said = full(message)
+@pytest.mark.parametrize("pair", VALUES, ids=str)
+def test_every_field_of_the_contract_reaches_the_value_and_comes_back(pair: Pair) -> None:
+    said = full(GetMessageClass(pair.message))
 
-    assert to_proto(from_proto(said, kind), message) == said
+    made: object = from_proto(said, value_of(pair))
 
-
-@pytest.mark.parametrize(("message", "kind"), REQUESTS + REPLIES, ids=short)
-def test_a_value_survives_the_journey_there_and_back(message: type[Message], kind: type[object]) -> None:
-    made = from_proto(full(message), kind)
-
-    assert from_proto(to_proto(made, message), kind) == made
+    assert to_proto(made, GetMessageClass(pair.message)) == said
+    assert from_proto(to_proto(made, GetMessageClass(pair.message)), value_of(pair)) == made
 
 
-@pytest.mark.parametrize(
-    ("kind", "stream"),
-    [(kind, assigner_pb.DeliberateResponse) for kind in ASSIGNER_EVENTS]
-    + [(kind, router_pb.AnswerResponse) for kind in ROUTER_EVENTS],
-    ids=short,
-)
-def test_every_event_has_its_place_in_the_stream_and_comes_back(kind: type[object], stream: type[Message]) -> None:
-    name = event_name(kind.__new__(kind))
-    body = type(getattr(stream(), name))
-    happened = from_proto(full(body), kind)
+@pytest.mark.parametrize("pair", VALUES, ids=str)
+def test_a_value_has_no_field_that_the_contract_lacks(pair: Pair) -> None:
+    by_the_api = {field.name for field in pair.message.fields if field.full_name in BY_THE_API}
 
-    sent = event_to_proto(happened, stream)
-
-    assert sent.WhichOneof("event") == name
-    assert getattr(sent, name) == full(body)
-    assert event(sent) == (name, plain(full(body)))
+    assert {field.name for field in fields(value_of(pair))} == set(pair.message.fields_by_name) - by_the_api
 
 
-def test_the_streams_carry_no_event_that_this_file_forgets() -> None:
-    deliberation = {field.name for field in assigner_pb.DeliberateResponse.DESCRIPTOR.fields}
-    answer = {field.name for field in router_pb.AnswerResponse.DESCRIPTOR.fields}
+@pytest.mark.parametrize("pair", EVENTS, ids=str)
+def test_every_event_has_its_place_in_the_stream_and_comes_back(pair: Pair) -> None:
+    assert pair.stream is not None
+    stream = GetMessageClass(pair.stream)
+    body = full(GetMessageClass(pair.message))
 
-    told = {event_name(kind.__new__(kind)) for kind in ASSIGNER_EVENTS}
-    assert told == deliberation
-    own = {event_name(kind.__new__(kind)) for kind in ROUTER_EVENTS}
-    assert own | (told & answer) | ARBITRATED.keys() | DELEGATED.keys() == answer
+    sent = event_to_proto(from_proto(body, value_of(pair)), stream)
 
-
-def relayed(stream: type[Message], prefix: str) -> dict[str, str]:
-    """Kinds of the events of another service between its first and its last, by their name at the router."""
-    fields = [field for field in fields_of(stream) if not field.name.endswith(("_started", "_finished"))]
-    fields += [field for field in fields_of(stream) if field.name in ("solvers_finished", "critique_finished")]
-    taken = {event_name(kind.__new__(kind)) for kind in (*ROUTER_EVENTS, *ASSIGNER_EVENTS)}
-    return {f"{prefix if f.name in taken else ''}{f.name}": message_name(f) for f in fields}
+    assert sent.WhichOneof("event") == pair.event
+    assert getattr(sent, pair.event) == body
+    assert event(sent) == (pair.event, plain(body))
 
 
-ARBITRATED = relayed(arbiter_pb.ArbitrateResponse, "") | relayed(vote_pb.VoteResponse, "")
-DELEGATED = relayed(tasks_pb2.ProcessResponse, "task_")
-del DELEGATED["task_answer_token"]  # the executor's text is the answer's: the router tells it as its own `answer_token`
+def test_the_router_relays_every_event_of_the_other_services_as_it_is() -> None:
+    sent = [pair for pair in EVENTS if pair.service != "router" and pair.event not in NOT_RELAYED]
+    taken = {pair.event for pair in sent if pair.service == "assigner"}
 
+    expected = {
+        (f"task_{pair.event}" if pair.service == "delegation" and pair.event in taken else pair.event, pair.message)
+        for pair in sent
+    }
 
-def test_the_router_relays_every_event_of_arbiter_and_delegation_as_it_is() -> None:
-    fields = router_pb.AnswerResponse.DESCRIPTOR.fields_by_name
-
-    for name, kind in {**ARBITRATED, **DELEGATED}.items():
-        assert message_name(fields[name]) == kind, name
+    assert {(pair.event, pair.message) for pair in RELAYED} == expected
+    assert {pair.service for pair in RELAYED} == {"router"}
 
 
 def test_a_stream_message_without_an_event_is_no_event() -> None:
@@ -306,25 +260,18 @@ def test_an_unknown_cell_is_left_out_of_its_map() -> None:
     assert dict(sent.margins) == {"CRITIC": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "prefix"),
-    [
-        (Role, stage_pb2.Role, "ROLE_"),
-        (Stage, stage_pb2.Stage, "STAGE_"),
-        (MSVKind, msv_pb2.MSVKind, "MSV_KIND_"),
-        (AnswerType, answer_pb2.AnswerType, "ANSWER_TYPE_"),
-        (Outcome, answer_pb2.Outcome, "OUTCOME_"),
-        (assigner.AssignmentKind, assigner_pb.AssignmentKind, "ASSIGNMENT_KIND_"),
-        (Route, router_pb.Route, "ROUTE_"),
-    ],
-    ids=short,
-)
-def test_enums_have_the_contracts_names_without_their_prefix(
-    ours: type[StrEnum], theirs: EnumTypeWrapper, prefix: str
-) -> None:
-    names = [name.removeprefix(prefix) for name in theirs.keys()]  # noqa: SIM118 - an enum wrapper is no mapping
+def test_enums_have_the_contracts_names_without_their_prefix() -> None:
+    theirs = {enum.full_name: words(enum) for enum in every_enum() if enum.full_name not in WITHOUT_VALUES}
 
-    assert ["UNSPECIFIED", *ours] == names
+    ours = {name: [list(kind) for kind in kinds] for name, kinds in enums().items()}
+
+    assert ours == {name: [expected] for name, expected in theirs.items()}
+
+
+def words(enum: EnumDescriptor) -> list[str]:
+    """The words of an enum without their prefix, and without the one for what is not stated."""
+    zero, *others = (value.name for value in enum.values)
+    return [name.removeprefix(zero.removesuffix("UNSPECIFIED")) for name in others]
 
 
 def test_an_enum_is_spelled_without_its_prefix() -> None:

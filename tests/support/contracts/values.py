@@ -1,0 +1,111 @@
+"""The values that the services read and write messages of the contracts as, found by the names of the messages."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from google.protobuf.descriptor import Descriptor
+
+from chassis.serving.wire import event_name
+from tests.support.contracts.messages import SERVICES
+
+# Requests of one or two plain arguments, which a service hands to its use case without a value.
+WITHOUT_VALUE = frozenset({"metacog.router.v1.GetRunRequest", "metacog.router.v1.DeleteKnowledgeRequest"})
+# Values whose names the other services' values have too, and so another name than their messages.
+RENAMED: Mapping[str, str] = {
+    "metacog.delegation.v1.SubmitFeedbackRequest": "TaskFeedbackRequest",
+    "metacog.delegation.v1.SubmitFeedbackResponse": "TaskFeedbackResponse",
+}
+# Modules that cannot be imported as such, or hold no values.
+NO_VALUES = ("__main__", ".env", ".versions", ".runner")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A message, and the value that a service reads or writes it as.
+
+    Attributes:
+        service: Name of the service.
+        message: Descriptor of the message.
+        kind: Type of the value; None where the service has none.
+        event: Field of the stream's message that carries it; empty for a request or reply.
+        stream: Descriptor of that stream's message; None for a request or reply.
+    """
+
+    service: str
+    message: Descriptor
+    kind: type | None
+    event: str = ""
+    stream: Descriptor | None = None
+
+    def __str__(self) -> str:
+        return f"{self.service}-{self.event or self.message.name}"
+
+
+@cache
+def pairs() -> tuple[Pair, ...]:
+    """Every request, reply and event of every operation of the four services, each with its value.
+
+    Events that the router relays from the other services have no value there.
+    """
+    return tuple(pair for service in SERVICES for pair in dict.fromkeys(_pairs(service)))
+
+
+def _pairs(service: str) -> Iterator[Pair]:
+    kinds = _kinds(service)
+    by_event = {event_name(object.__new__(kind)): kind for kind in kinds.values()}
+    for method in SERVICES[service].methods:
+        for message in (method.input_type, method.output_type):
+            if "event" in message.oneofs_by_name:
+                for field in message.oneofs_by_name["event"].fields:
+                    assert field.message_type is not None
+                    yield Pair(service, field.message_type, by_event.get(field.name), field.name, message)
+            elif message.full_name not in WITHOUT_VALUE:
+                yield Pair(service, message, kinds.get(RENAMED.get(message.full_name, message.name)))
+
+
+def _kinds(service: str) -> Mapping[str, type]:
+    """The values that a service declares, by name; where two modules have one, that of `values`."""
+    package = importlib.import_module(f"services.{service}.service")
+    found: dict[str, type] = {}
+    for module in sorted(pkgutil.walk_packages(package.__path__, f"{package.__name__}."), key=lambda one: one.name):
+        if any(part in module.name for part in NO_VALUES):
+            continue
+        for name, kind in vars(importlib.import_module(module.name)).items():
+            if inspect.isclass(kind) and is_dataclass(kind) and kind.__module__ == module.name:
+                found[name] = kind
+    return found
+
+
+@cache
+def enums() -> Mapping[str, frozenset[type[StrEnum]]]:
+    """The enums of the values by the full names of the contract's enums, as the types of the values' fields say."""
+    found: dict[str, set[type[StrEnum]]] = {}
+    for pair in pairs():
+        if pair.kind is not None:
+            _add_enums(pair.message, pair.kind, found)
+    return {name: frozenset(kinds) for name, kinds in found.items()}
+
+
+def _add_enums(message: Descriptor, kind: type, found: dict[str, set[type[StrEnum]]]) -> None:
+    hints = get_type_hints(kind)
+    for field in message.fields:
+        held = [one for one in _classes(hints.get(field.name)) if issubclass(one, StrEnum) or is_dataclass(one)]
+        if field.enum_type is not None:
+            found.setdefault(field.enum_type.full_name, set()).update(one for one in held if issubclass(one, StrEnum))
+        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            for one in held:
+                _add_enums(field.message_type, one, found)
+
+
+def _classes(hint: Any) -> Iterator[type]:  # noqa: ANN401 - a type, or a form of typing
+    """The classes that stand anywhere in a type: in `Sequence[Role] | None` it is `Role`, with those around it."""
+    if isinstance(hint, type):
+        yield hint
+    for argument in get_args(hint):
+        yield from _classes(argument)
