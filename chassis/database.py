@@ -42,6 +42,8 @@ RECORD_WITHIN_S = 15.0
 BACKGROUND_WITHIN_S = 60.0
 # Calls of one API key that may wait for a connection [count].
 WAITING_CALLS = 64
+# Time that a rollback may take, however little is left of its request: without it the connection is lost [s].
+ROLLBACK_WITHIN_S = 0.5
 # Time to wait for a free connection [s].
 POOL_TIMEOUT_S = 5.0
 # Connections of a pool [count].
@@ -139,6 +141,18 @@ class BoundedConnection(AsyncConnection[Any]):
         except asyncio.CancelledError:
             self.pgconn.finish()
             raise
+
+    async def rollback(self) -> None:
+        """Roll back within `ROLLBACK_WITHIN_S`: also where the time of the transaction is over.
+
+        Raises:
+            OperationalError: When that is reached.
+        """
+        token = _wait_until.set(time.monotonic() + ROLLBACK_WITHIN_S)
+        try:
+            await super().rollback()
+        finally:
+            _wait_until.reset(token)
 
 
 def build_engine(url: str, *, connections: int = CONNECTIONS) -> AsyncEngine:

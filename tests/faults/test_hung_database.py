@@ -11,8 +11,11 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from sqlalchemy import text
 
 from chassis import database as db
+from chassis.clock import LEAST_S
+from chassis.errors import DatabaseUnavailable
 from tests.support.apis import RestApi
 from tests.support.arbiter import arbiter_at
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -349,3 +352,31 @@ async def test_a_commit_that_hangs_holds_up_no_answer_and_loses_no_run(
     assert status == 0
     assert took_s < 2.0 + OVER_S
     assert names <= spooled(tmp_path) | await stored(database.url)
+
+
+async def test_a_rollback_after_the_time_of_its_request_keeps_the_connection(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "ROLLBACK_WITHIN_S", 60.0)
+    within_s = 0.5
+    engine = db.build_engine(database.url, connections=1)
+    sessions = db.build_sessions(engine, within_s=within_s)
+    servers: list[int] = []
+
+    async def hang_after_a_statement() -> None:
+        async with db.transaction(sessions) as session:
+            servers.append(await session.scalar(text("SELECT pg_backend_pid()")))
+            database.freeze()
+            asyncio.get_running_loop().call_later(within_s + 5 * LEAST_S, database.thaw)
+            await asyncio.Event().wait()
+
+    try:
+        with pytest.raises(DatabaseUnavailable, match="does not answer within"):
+            await hang_after_a_statement()
+        async with db.transaction(sessions) as session:
+            servers.append(await session.scalar(text("SELECT pg_backend_pid()")))
+    finally:
+        database.thaw()
+        await engine.dispose()
+
+    assert servers[0] == servers[1]
