@@ -73,6 +73,8 @@ _SPELLINGS = tuple(
     )
 )
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!,?\d)|(?<![\d,.])\d{1,2}(?:,\d{2})+,\d{3}(?!,?\d)")
+# Points between groups of three and a comma after them: 1.250,00 has one reading only; 1,5 and 1.250 have two.
+_DECIMAL_COMMA = re.compile(r"(?<![\d,.])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?![\d.,]*\d)")
 _SPACED = re.compile(r"(?<![\d,.])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d/])")
 _ABOUT = re.compile(r"^(?:about|approximately|approx\.?|roughly|around|~)\s*", re.IGNORECASE)
 # A chain of equalities ends in its value; several of them in a row (x = 3, y = 5) have no single one.
@@ -97,6 +99,8 @@ def rational(text: str) -> Fraction | None:
     Example:
         >>> rational("$1,234.50"), rational("1 3/4 cups"), rational(r"-\frac{3}{4}"), rational("1.5 * 10^3")
         (Fraction(2469, 2), Fraction(7, 4), Fraction(-3, 4), Fraction(1500, 1))
+        >>> rational("1.250,00"), rational("1,250.5")
+        (Fraction(1250, 1), Fraction(2501, 2))
         >>> rational("50%"), rational("3 million"), rational("x = 5"), rational("5 or 6"), rational("2ab")
         (Fraction(50, 1), Fraction(3000000, 1), Fraction(5, 1), None, None)
     """
@@ -175,6 +179,7 @@ def _plain(text: str) -> str:
     text = "".join(_opened(character) for character in text)
     for pattern, plain in _SPELLINGS:
         text = pattern.sub(plain, text)
+    text = _DECIMAL_COMMA.sub(lambda number: f"{_joined(number)[: -len(number[2])]}.{number[2]}", text)
     text = _ABOUT.sub("", _VALUE.sub("", text).strip())
     return _SPACED.sub(_joined, _THOUSANDS.sub(_joined, text)).strip()
 

@@ -1,13 +1,15 @@
 """Claims are the sentences of a text, with the numbers and the arithmetic in them.
 
 Source: MC-MAS Eq. 12, Table 3 (papers.md 2.2): claims are sentences. The line with the final answer states no claim: it
-is the answer.
+is the answer. Sentences are cut by `sentencex`, whose rules for English know abbreviations and the stops of other
+scripts; numbers are read as those of answers.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import sentencex  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from numpy.typing import NDArray
 
 from kernel.answers.numbers import rational, spelled
@@ -16,16 +18,17 @@ from kernel.values import value
 
 MOST_CLAIMS = 64
 MOST_CHARACTERS = 1_000
+# Characters that are cut into sentences at a time: the splitter's time grows with their square in some scripts.
+PIECE_CHARACTERS = 8_000
 
 _FINAL = re.compile(r"^[\s>#*_`~-]*(?:the\s+|my\s+)?final\s+answer[\s*_`]*(?:is\s*)?[:\uff1a].*$", re.IGNORECASE)
 _MARKER = re.compile(r"^\s*(?:[-*+>#]+\s+|\(?\d{1,2}[.)]\s+|step\s+\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
-_ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)]*\s+(?=[\"'\u201c(]*[A-Z0-9\\$])")
+# A numeral is taken whole, with all its separators, or what stands behind one of them would be another number.
+_NUMERAL = r"(?<![\w.])(?<!\d,)\d+(?:[.,]\d+)*"
 # With its sign where no term stands before it; a unit may be attached (12.5kg), an ordinal is no number (3rd).
-_NUMBER = re.compile(
-    r"(?:(?<![^\s(])(?<!\d\s)-)?(?<![\w.])\d[\d,]*(?:\.\d+)?(?:/\d+)?(?!\d|[.,]\d|(?:st|nd|rd|th)\b)", re.ASCII
-)
+_NUMBER = re.compile(rf"(?:(?<![^\s(])(?<!\d\s)-)?{_NUMERAL}(?:/\d+)?(?!\d|[.,]\d|(?:st|nd|rd|th)\b)", re.ASCII)
 _OPERATOR = r"\s*(?:[-+*/^=]|\\times|\\cdot|\\div)\s*"
-_ARITHMETIC = re.compile(rf"(?<![\w.])\(*\d[\d,]*(?:\.\d+)?\)*(?:{_OPERATOR}\(*\d[\d,]*(?:\.\d+)?\)*)+")
+_ARITHMETIC = re.compile(rf"(?<![\w.])(?<!\d,)\(*{_NUMERAL}\)*(?:{_OPERATOR}\(*{_NUMERAL}\)*)+", re.ASCII)
 _SIGNS = str.maketrans({"\u00d7": "*", "·": "*", "⋅": "*", "÷": "/", "\u2212": "-", "\u2013": "-"})
 _LATEX = (("\\times", "*"), ("\\cdot", "*"), ("\\div", "/"))
 
@@ -56,11 +59,34 @@ def claims(text: str) -> tuple[Claim, ...]:
     for line in text.splitlines():
         if _FINAL.match(line[:200]):
             continue
-        for sentence in _ENDS.split(_MARKER.sub("", line)):
+        for sentence in _sentences(_MARKER.sub("", line)):
+            if len(found) == MOST_CLAIMS:
+                return tuple(found)
             bare = sentence.strip()[:MOST_CHARACTERS]
-            if sum(map(str.isalnum, bare)) > 1 and len(found) < MOST_CLAIMS:
+            if sum(map(str.isalnum, bare)) > 1:
                 found.append(_claim(bare))
     return tuple(found)
+
+
+def _sentences(line: str) -> Iterator[str]:
+    """Yield the sentences of a line; a line longer than `PIECE_CHARACTERS` is cut there too."""
+    for start in range(0, len(line), PIECE_CHARACTERS):
+        yield from _segments(line[start : start + PIECE_CHARACTERS])
+
+
+def _segments(piece: str) -> Sequence[str]:
+    """Return the sentences of a piece; the piece as a whole where the splitter fails on it.
+
+    The splitter takes a white space for one byte, and no lone surrogate; both are replaced before.
+    """
+    plain = "".join(" " if character.isspace() else character for character in piece)
+    try:
+        found: list[str] = sentencex.segment("en", plain.encode(errors="replace").decode())
+    except BaseException as error:  # what a panic in Rust becomes derives from nothing narrower
+        if type(error).__name__ != "PanicException":
+            raise
+        return [plain]
+    return found
 
 
 def _claim(text: str) -> Claim:
@@ -78,15 +104,16 @@ def _canonical(token: str) -> str | None:
     """Return the canonical form of a numeral; plain digits need no reading, and most are."""
     if token.isascii() and token.isdigit():
         return token.lstrip("0") or "0"
-    number = rational(token.rstrip(","))
+    number = rational(token)
     return None if number is None else spelled(number)
 
 
 def _sides(arithmetic: str) -> list[str]:
-    """Return the sides of an equation that calculate something, without spaces and separators."""
+    """Return the sides of an equation that calculate something, without spaces, numerals in canonical form."""
     for command, sign in _LATEX:
         arithmetic = arithmetic.replace(command, sign)
-    sides = re.sub(r"[\s,]", "", arithmetic).split("=")
+    plain = re.sub(_NUMERAL, lambda numeral: _canonical(numeral[0]) or numeral[0], arithmetic, flags=re.ASCII)
+    sides = re.sub(r"\s", "", plain).split("=")
     return [_bare(side) for side in sides if re.search(r"\d\)*[-+*/^]\(*\d", side)]
 
 

@@ -28,6 +28,14 @@ def spoken(texts: list[str], vectors: list[list[float]]) -> EmbeddedClaims:
         ("Step 2: Add 3.5 and 1.5. That is 5.", ["Add 3.5 and 1.5.", "That is 5."]),
         ("See e.g. this one. Done now", ["See e.g. this one.", "Done now"]),
         ("All good.\n**Final Answer:** 42", ["All good."]),
+        (
+            "Mr. Brown has 12 apples. Dr. Smith gave him 3.5 more.",
+            ["Mr. Brown has 12 apples.", "Dr. Smith gave him 3.5 more."],
+        ),
+        (
+            "\u4ed6\u6709\u4e09\u4e2a\u3002\u5979\u7ed9\u4ed6\u4e24\u4e2a\u3002",
+            ["\u4ed6\u6709\u4e09\u4e2a\u3002", "\u5979\u7ed9\u4ed6\u4e24\u4e2a\u3002"],
+        ),
         ("?!\n\n...", []),
         ("", []),
     ],
@@ -54,6 +62,8 @@ def test_numbers_and_arithmetic_are_read_from_a_claim() -> None:
         ("So 12-5 or 12 - 5 is 7.", {"12", "5", "7"}),
         ("Nobody came 3rd of the 10,000th.", set()),
         ("Version 1.2.3 of x2.", set()),
+        ("It is 1.250,00 euros.", {"1250"}),
+        ("It is 2.380,00 euros.", {"2380"}),
     ],
 )
 def test_a_number_is_read_whole_with_its_sign_and_without_its_unit(text: str, numbers: set[str]) -> None:
@@ -66,6 +76,20 @@ def test_any_text_has_claims_within_bounds(text: str) -> None:
     assert len(claims(text)) <= MOST_CLAIMS
 
 
+@pytest.mark.parametrize("between", ["\u00a0", "\u2028", "\u3000", "\ud800", "\0"])
+def test_signs_that_the_splitter_cannot_take_leave_the_claims_of_the_text(between: str) -> None:
+    found = claims(f"It is e.g.{between}...\u201d{between}A. B.{between} so. It rains")
+
+    assert found[-1].text.endswith("It rains")
+
+
+def test_a_long_text_without_line_breaks_is_cut_in_pieces() -> None:
+    found = claims("\u4ed6\u597d\u3002" * 11_000)
+
+    assert len(found) == MOST_CLAIMS
+    assert {claim.text for claim in found} == {"\u4ed6\u597d\u3002"}
+
+
 def claim(text: str) -> Claim:
     return claims(text)[0]
 
@@ -76,6 +100,10 @@ def claim(text: str) -> Claim:
         ("So there are 42 apples.", "6 x 7 = 42 in all.", True),
         ("6 * 7 gives forty-three.", "We have 6 \u00d7 7 = 42.", True),
         ("So there are 43 apples.", "6 x 7 = 42 in all.", False),
+        ("It costs 1.250,00 euros.", "It costs 2.380,00 euros.", False),
+        ("It costs 1.250,00 euros.", "It costs 1,250.00 euros.", True),
+        ("It is 1.250,00 + 3 euros.", "It is 2.380,00 + 3 euros.", False),
+        ("It is 0.50 * 4.", "As 0.5 x 4 shows, 2 it is.", True),
         ("There are many apples.", "There are many apples.", False),
         ("It is 6 + 7 = 13.", "We have 6, and 13 of them, less 7.", True),
     ],
