@@ -12,7 +12,7 @@ from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
 from kernel.msv import ABBREVIATIONS, CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
-from kernel.policy import STRATEGIES as STRATEGY_NAMES
+from kernel.policy import Strategy
 from kernel.votes.states import marked_confidence, promise_in_words, state_in_words
 
 UNKNOWN = "unknown"
@@ -289,7 +289,7 @@ def bases(msv: Mapping[str, Any] | None) -> str:
 
 STRATEGIES: Mapping[str, str] = {
     "": "The router decides",
-    **{name: _STRATEGY_TITLES.get(name, words(name).capitalize()) for name in STRATEGY_NAMES},
+    **{name: _STRATEGY_TITLES.get(name, words(name).capitalize()) for name in Strategy},
 }
 ANSWER_TYPES: Mapping[str, str] = {
     "": "inferred",
@@ -333,7 +333,7 @@ GLOBALS: Mapping[str, Any] = {
     "CONFLICT_PARTS": CONFLICT_PARTS,
     "NOTE": NOTE,
     "STRATEGIES": STRATEGIES,
-    "STRATEGY_NAMES": STRATEGY_NAMES,
+    "STRATEGY_NAMES": tuple(Strategy),
     "across": calibration.across,
     "dict": dict,
     "evolution": series.evolution,

@@ -18,7 +18,6 @@ from console.run_view import (
     PROGRESS,
     STAGES,
     VOTES,
-    VOTING,
     Change,
     Data,
     Picture,
@@ -27,6 +26,7 @@ from console.run_view import (
     stage_panel,
     stage_text,
 )
+from kernel.policy import VOTING
 
 
 def apply(picture: Picture, name: str, data: Data) -> Change:

@@ -13,7 +13,6 @@ from kernel import roles
 
 Data = Mapping[str, Any]
 
-VOTING = ("vote", "cascade")
 NOTE = roles.Stage.NOTE.value
 CHAIN = tuple(stage.value for stage in roles.CHAIN)
 AUTHORS = {stage.value: role.value for stage, role in roles.AUTHOR.items()}

@@ -9,11 +9,12 @@ from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
 from evals.router_client import Body
 from kernel.arbitration.defaults import SOLVER_TEMPERATURE
+from kernel.policy import Strategy
 from kernel.seeds import derived_seed
 
 # Limits that no strategy reaches: what it spends is measured, not cut.
 WIDE = {"max_generations": 4096, "max_generated_tokens": 1 << 20}
-CHAT_MODELS = ("system1", "auto", "vote", "cascade", "dialectic", "arbiter", "delegation")
+CHAT_MODELS = (Strategy.SYSTEM_ONE.value, "auto", *(each.value for each in Strategy if each is not Strategy.SYSTEM_ONE))
 ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
 VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
 ROUTE = "route"

@@ -7,6 +7,7 @@ a row may state, and when one row leaves nothing to another; the router decides 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from enum import StrEnum
 
 from kernel.activation import Activation, Route, SystemChoice
 from kernel.msv import COMPONENTS, MSV
@@ -16,10 +17,22 @@ from kernel.votes.plans import VotePlan
 
 # What a condition may be on: the components of the state, and the activation that they make.
 MEASURES = (*COMPONENTS, "activation")
-STRATEGIES = ("system1", "vote", "cascade", "dialectic", "arbiter", "delegation")
-# Those that ask for votes, and so may have a plan of their own.
-VOTING = ("vote", "cascade")
 UNKNOWN = "unknown"
+
+
+class Strategy(StrEnum):
+    """A strategy is a way to answer."""
+
+    SYSTEM_ONE = "system1"
+    VOTE = "vote"
+    CASCADE = "cascade"
+    DIALECTIC = "dialectic"
+    ARBITER = "arbiter"
+    DELEGATION = "delegation"
+
+
+# Those that ask for votes, and so may have a plan of their own.
+VOTING = (Strategy.VOTE, Strategy.CASCADE)
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": reaches,
@@ -111,7 +124,7 @@ class PolicyRow:
 
     Attributes:
         name: Name recorded with each decision that it makes.
-        strategy: One of `STRATEGIES`.
+        strategy: The name of a `Strategy`.
         when: Condition by measure, all of which must hold; empty: it matches every state.
         always: Whether it is tried whatever the activation is; else only for questions that go to System 2.
         model: Model that answers where the strategy is `system1`; empty: the default one.
@@ -180,9 +193,9 @@ def row_error(rows: Sequence[PolicyRow], place: int) -> str:
         return "name: it must not be empty"
     if row.name in [earlier.name for earlier in rows[:place]]:
         return f"name: {row.name!r} is used twice"
-    if row.strategy not in STRATEGIES:
-        return f"strategy: {row.strategy!r} is none; there are {', '.join(STRATEGIES)}"
-    if row.model and row.strategy != "system1":
+    if row.strategy not in tuple(Strategy):
+        return f"strategy: {row.strategy!r} is none; there are {', '.join(Strategy)}"
+    if row.model and row.strategy != Strategy.SYSTEM_ONE:
         return f"model: only system1 answers by one model, not {row.strategy}; name sources or escalate instead"
     if row.plan is not None and row.strategy not in VOTING:
         return (

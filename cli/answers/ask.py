@@ -21,8 +21,11 @@ from cli.terminal.options import (
     Seed,
     Timeout,
     given,
+    one_of,
 )
 from cli.terminal.output import print_json, progress_line, stdout
+from kernel import policy
+from kernel.msv.assessors import AssessorName
 
 Question = Annotated[str, typer.Argument(help="The question; `-` reads it from standard input.", show_default=False)]
 Messages = Annotated[
@@ -31,11 +34,9 @@ Messages = Annotated[
 ]
 Strategy = Annotated[
     str,
-    typer.Option("--strategy", help="system1, vote, cascade, dialectic, arbiter or delegation; default: the router."),
+    typer.Option("--strategy", help=f"{one_of(policy.Strategy)}; default: the router."),
 ]
-Assessor = Annotated[
-    str, typer.Option("--assessor", help="verbalized, probe, hybrid or draft; default: the configured one.")
-]
+Assessor = Annotated[str, typer.Option("--assessor", help=f"{one_of(AssessorName)}; default: the configured one.")]
 State = Annotated[
     str,
     typer.Option("--msv", help="Known state of the question, as CE=0.45,CI=0.72; no assessor runs then."),

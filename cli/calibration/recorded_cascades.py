@@ -20,12 +20,13 @@ from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
 from kernel.answers import AnswerType, cluster, listed_options
 from kernel.errors import MalformedRequest, MetacogError
+from kernel.policy import VOTING, Strategy
 from kernel.statistics.samples import RIGHT
 from kernel.values import value
 from kernel.votes.cascade_choice import RecordedAnswer, RecordedQuestion
 from kernel.votes.drafts import draft_answer, draft_type
 
-SYSTEM_ONE, VOTING = "system1", ("vote", "cascade")
+SYSTEM_ONE = Strategy.SYSTEM_ONE.value
 # Stage of a run's usage that the stronger model's answer is counted under.
 ESCALATION = "escalation"
 # An agent's name begins with this in the name of a source; a mode that is not the source's usual one ends it.

@@ -15,10 +15,11 @@ from cli.terminal.exits import UnusableInput
 from kernel.activation import TERMS, pressure
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.msv import MSV
+from kernel.policy import Strategy
 from kernel.statistics.samples import RIGHT
 from kernel.values import value
 
-SYSTEM_ONE = "system1"
+SYSTEM_ONE = Strategy.SYSTEM_ONE.value
 MAX_PAGE = 200
 
 Run = Mapping[str, Any]

@@ -6,11 +6,12 @@ from typing import Any
 
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
+from kernel.policy import Strategy
 from kernel.prices import Price
 from kernel.values import value
 
 AUTO = "auto"
-SYSTEM_ONE = "system1"
+SYSTEM_ONE = Strategy.SYSTEM_ONE.value
 STRATEGY_PREFIX = "metacog-"
 AGENT_PAGE = 1000
 

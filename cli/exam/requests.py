@@ -10,13 +10,14 @@ from cli.answers.batch_lines import BatchRequest, BatchResult
 from cli.exam.arms import ArmKind, ExamArm
 from evals import prompts
 from evals.items import Item
+from kernel.policy import VOTING
 from kernel.seeds import derived_seed
 from kernel.values import value
 
 CHAT, TASKS, FEEDBACK = "/v1/chat/completions", "/v1/tasks", "/v1/feedback"
 TOKEN_LENGTH = 32
 # Strategies that ask for votes.
-VOTED = frozenset({"vote", "cascade"})
+VOTED = frozenset[str](VOTING)
 
 
 class AnswerOutcome(StrEnum):

@@ -1,5 +1,6 @@
 """The options that several commands share."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -12,6 +13,17 @@ SERVICE_NAMES = {
     "arbiter": "arbiter",
     "delegation": "delegation service",
 }
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return names as a choice in a sentence.
+
+    Example:
+        >>> one_of(["vote", "cascade", "dialectic"])
+        'vote, cascade or dialectic'
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 def _url_option(name: str) -> object:

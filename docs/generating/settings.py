@@ -1,5 +1,6 @@
 """This module lists every setting of the suite, from the classes that read it, for the reference and the CLI."""
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -94,7 +95,7 @@ def _rules(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     if len(options) == 1:
         schema = options[0]
-    return {name: schema[name] for name in RULES if name in schema}
+    return {name: copy.copy(schema[name]) for name in RULES if name in schema}
 
 
 def _default(given: Any) -> str:  # noqa: ANN401 - a setting is of any kind

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from evals.harness.arms import Arm
 from evals.strategies import AGENT, CHAT_MODELS, ROLES, ROUTE, VARIANTS, limited, named
+from kernel.policy import Strategy
 
-SYSTEM_ONE = "system1"
+SYSTEM_ONE = Strategy.SYSTEM_ONE.value
 SAME_GENERATIONS = "self-consistency"
 MAJORITY = "majority"
 # Samples of the majority vote: those of the arbiter's two solvers.

@@ -19,11 +19,12 @@ from evals.stats.shares import Share, share
 from evals.strategies import named
 from kernel.activation import Route
 from kernel.errors import MalformedRequest
+from kernel.policy import Strategy
 from kernel.values import value
 
 COMMAND, LIVE = "record", "live"
 SEED = 7
-SYSTEM_ONE, VOTE, AUTO = "system1", "vote", "auto"
+SYSTEM_ONE, VOTE, AUTO = Strategy.SYSTEM_ONE.value, Strategy.VOTE.value, "auto"
 ARMS = (SYSTEM_ONE, VOTE, AUTO)
 
 

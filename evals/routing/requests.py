@@ -18,15 +18,17 @@ from evals.items import Item
 from evals.records import Record
 from evals.router_client import Body
 from evals.suite import configuration_in_force
+from kernel.msv.assessors import AssessorName
+from kernel.policy import Strategy
 from kernel.seeds import derived_seed
 from kernel.values import value
 
 # Those that are measured unless others are named. `answers` knows of a question its kind and its importance alone.
-ASSESSORS = ("verbalized", "probe", "hybrid", "draft")
-KNOWN_ASSESSORS = ("answers", *ASSESSORS)
-DRAFT = "draft"
+KNOWN_ASSESSORS = tuple(name.value for name in AssessorName)
+ASSESSORS = tuple(name for name in KNOWN_ASSESSORS if name != AssessorName.ANSWERS)
+DRAFT = AssessorName.DRAFT.value
 # The System 1 answer by itself; recorded under the name of its strategy.
-SINGLE_PASS = "system1"
+SINGLE_PASS = Strategy.SYSTEM_ONE.value
 # What stays the same over a run that is resumed.
 FIXED = ("seed", "seeding", "timeout_ms", "config_version", "threshold", "weights", "prompt_digests")
 

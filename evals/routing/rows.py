@@ -13,9 +13,10 @@ from evals.records import Record
 from evals.routing.requests import DRAFT, SINGLE_PASS
 from evals.scorers.answers import Known, ScoredAnswer, scored
 from kernel.answers import AnswerType
+from kernel.policy import Strategy
 from kernel.values import value
 
-ASSESS, SYSTEM_ONE = "assess", "system1"
+ASSESS, SYSTEM_ONE = "assess", Strategy.SYSTEM_ONE.value
 
 _NAMED = re.compile(r".*?\b[A-Z]+(?:_[A-Z]+)+\b")
 

@@ -26,12 +26,11 @@ from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Envelope, Limits
 from kernel.msv.affect import AffectAnalyser, vader
 from kernel.msv.experience import ExperienceWeights, SimilarityCalibration
 from kernel.msv.signals import PartWeights
-from kernel.policy import Policy
+from kernel.policy import Policy, Strategy
 from kernel.votes.plans import PlannedSource, VotePlan
 from services.router import openai_rest, relay, rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
-from services.router.core.strategies import Strategy
 from services.router.metrics import count_cascade
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits

@@ -9,6 +9,7 @@ from pydantic_settings import SettingsConfigDict
 from chassis.settings import ApiSettings
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Route
 from kernel.learning.gains import MINIMUM_GAIN
+from kernel.msv.assessors import AssessorName
 from kernel.msv.experience import DEFAULT_CALIBRATION, DEFAULT_WEIGHTS
 from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS
 from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
@@ -31,11 +32,9 @@ class Settings(ApiSettings):
     weight_conflict: float = Field(PAPER_WEIGHTS.conflict, description="Weight of conflict in the activation")
     weight_importance: float = Field(PAPER_WEIGHTS.importance, description="Weight of importance in the activation")
     weight_experience: float = Field(PAPER_WEIGHTS.experience, description="Weight of 1 - experience in the activation")
-    assessor: Literal["answers", "verbalized", "probe", "hybrid", "draft"] = Field(
-        "answers", description="How the state of a question is measured"
-    )
-    streamed_assessor: Literal["answers", "verbalized", "probe", "hybrid", "draft"] = Field(
-        "answers", description="The same where the answer is streamed, which has no use for a draft"
+    assessor: AssessorName = Field(AssessorName.ANSWERS, description="How the state of a question is measured")
+    streamed_assessor: AssessorName = Field(
+        AssessorName.ANSWERS, description="The same where the answer is streamed, which has no use for a draft"
     )
     importance: float | None = Field(
         None,

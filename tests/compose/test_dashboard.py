@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kernel.confidence.rules import TaskMode
 from kernel.errors import Code
+from kernel.policy import Strategy
 from kernel.votes.plans import EscalationReason
-from services.router.core.strategies import Strategy
 from tests.support.models.scripted_llm import RawReply, ScriptedLLM
 from tests.support.stack import cast, process
 

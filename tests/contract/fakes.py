@@ -18,11 +18,11 @@ from kernel.ledger import Ledger
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
 from kernel.outcomes import Outcome
+from kernel.policy import Strategy
 from kernel.prices import Price
 from services.assigner.compose import Parts as AssignerParts
 from services.router.compose import Parts, RouterDatabase
 from services.router.core.feedback import is_right
-from services.router.core.strategies import Strategy
 from services.router.errors import RunNotFound
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.measured_state import AskedQuestion

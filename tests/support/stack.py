@@ -33,6 +33,7 @@ from embedded import postgres
 from embedded.postgres.files import database_url
 from inference import Embeddings
 from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
+from kernel.msv.assessors import AssessorName
 from kernel.prices import Prices
 from services.router.compose import (
     CONTRACT,
@@ -47,7 +48,6 @@ from services.router.compose import (
 )
 from services.router.core.calibration import FittingRules
 from services.router.service.answering.admission import Admission
-from services.router.service.assessment.assessors import VERBALIZED
 from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.knowledge.documents import AddLimits
@@ -230,7 +230,7 @@ async def router_at(
     max_body_bytes: int = MAX_BODY_BYTES,
     max_in_flight: int = 512,
     max_deliberations: int = 32,
-    assessor: str = VERBALIZED,
+    assessor: str = AssessorName.VERBALIZED,
     streamed_assessor: str = "",
     encoder_url: str = "",
     storage: RunStorageOptions | None = None,

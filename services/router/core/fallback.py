@@ -4,7 +4,8 @@ Source: ours (papers.md 4.5): a failed strategy falls back to another one, then 
 """
 
 from kernel.errors import MetacogError, Overloaded
-from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy
+from kernel.policy import Strategy
+from services.router.core.strategies import DEFAULT_SYSTEM_TWO
 
 # Errors that another strategy would not mend: what was asked is wrong.
 REQUEST_ERRORS = frozenset(

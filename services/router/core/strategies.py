@@ -3,22 +3,9 @@
 Source: ours (papers.md 4.5): System 2 is the dialectic unless the caller names another strategy.
 """
 
-from enum import StrEnum
-
 from kernel.activation import Route
+from kernel.policy import Strategy
 from services.router.errors import UnknownStrategy
-
-
-class Strategy(StrEnum):
-    """A strategy is a way to answer."""
-
-    SYSTEM_ONE = "system1"
-    VOTE = "vote"
-    CASCADE = "cascade"
-    DIALECTIC = "dialectic"
-    ARBITER = "arbiter"
-    DELEGATION = "delegation"
-
 
 # System 2 where answers cannot be compared, and everywhere in the papers.
 DEFAULT_SYSTEM_TWO = Strategy.DIALECTIC

@@ -41,6 +41,7 @@ from chassis.shared_results import in_thread
 from kernel.activation import Route
 from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
+from kernel.policy import VOTING, Strategy
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
@@ -49,7 +50,6 @@ from kernel.votes.probability import LabelCount, VoteEvidence
 from kernel.votes.votes import MODEL_ALONE, VoteMode
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
 from services.router.core.feedback import DRAWN_AT_RANDOM, RIGHT_FROM
-from services.router.core.strategies import Strategy
 from services.router.errors import CalibrationNotFound
 from services.router.service.assessment.routing import CACHED
 from services.router.service.calibration.promises import PromiseCounts, StoredPromiseLabel
@@ -134,7 +134,7 @@ LABELLED = (
     RunRow.confidence_source != "",
 )
 # Runs whose answer the votes gave: that of a stronger model has no confidence, and so is not among the labelled.
-VOTED = (RunRow.strategy.in_([Strategy.VOTE, Strategy.CASCADE]),)
+VOTED = (RunRow.strategy.in_(VOTING),)
 
 
 class PostgresCalibration:

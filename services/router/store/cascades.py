@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from sqlalchemy import case, func, select
 
 from chassis.database import Sessions, transaction
+from kernel.policy import Strategy
 from services.router.core.feedback import RIGHT_FROM
-from services.router.core.strategies import Strategy
 from services.router.service.answering.voting import ESCALATION
 from services.router.service.calibration.cascades import CascadeCount
 from services.router.service.calibration.values import GetCascadesRequest

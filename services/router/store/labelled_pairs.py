@@ -7,8 +7,8 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from kernel.learning.gains import LabelledPair
+from kernel.policy import Strategy
 from services.router.core.feedback import DRAWN_AT_RANDOM
-from services.router.core.strategies import Strategy
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import IS_SERVED, RunRow
 

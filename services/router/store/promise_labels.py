@@ -15,8 +15,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from chassis.json_text import dumps
 from chassis.serving.stored import from_stored, readable
+from kernel.policy import Strategy
 from services.router.core.feedback import LabelOrigin
-from services.router.core.strategies import Strategy
 from services.router.service.calibration.promises import PromiseCounts, PromiseEvidence, StoredPromiseLabel
 from services.router.service.runs.values import RunAgreement
 from services.router.store.feedback_tables import RunFeedbackRow

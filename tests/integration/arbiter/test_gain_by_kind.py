@@ -17,9 +17,9 @@ import pytest
 from chassis import database as db
 from cli.terminal.exits import OK
 from kernel.learning.gain_words import DECIDING_LABELS
+from kernel.msv.assessors import AssessorName
 from kernel.policy import Policy, PolicyRow
 from services.router.compose import RoutingRules
-from services.router.service.assessment.assessors import ANSWERS
 from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import Api, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
@@ -96,7 +96,7 @@ async def routed_by(
     **more: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunningRouter]:
     """Serve a router with an arbiter, whose state needs no model: what matters is fixed, and the share right known."""
-    options = {"assessor": ANSWERS, **MUCH, "encoder_url": encoder, **more}
+    options = {"assessor": AssessorName.ANSWERS, **MUCH, "encoder_url": encoder, **more}
     async with (
         arbiter_at(llm, programs=False) as arbiter,
         router_at(llm, database, folder, others={"arbiter": arbiter.grpc}, **options) as router,

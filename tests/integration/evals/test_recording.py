@@ -15,7 +15,7 @@ from evals.recording.live import AUTO, COMMAND, SYSTEM_ONE, VOTE, live_answers, 
 from evals.recording.recorder import RecordingPlan, item_records, record_items
 from evals.records import read_records
 from evals.suite import Addresses, SuiteClient
-from services.router.service.assessment.assessors import ANSWERS
+from kernel.msv.assessors import AssessorName
 from tests.support.arbiter import arbiter_at
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Body, router_at
@@ -47,7 +47,7 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
     async with AsyncExitStack() as opened:
         arbiter = await opened.enter_async_context(arbiter_at(scripted))
         router = await opened.enter_async_context(
-            router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}, assessor=ANSWERS)
+            router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}, assessor=AssessorName.ANSWERS)
         )
         yield Addresses(router=router.rest, arbiter=arbiter.rest)
 

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from kernel.msv.assessors import AssessorName
 from kernel.votes.prior import SHIPPED_PRIOR
-from services.router.service.assessment.assessors import ANSWERS
 from services.router.settings import Settings
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.models.llm_replies import ScriptedChoice
@@ -92,7 +92,7 @@ async def test_the_default_assessor_is_one_for_route_assess_answers_and_streams_
         ]
 
     decisions = [*routed, *answered, streamed]
-    assert {one["assessor"] for one in (*decisions, *assessed_once)} == {ANSWERS}
+    assert {one["assessor"] for one in (*decisions, *assessed_once)} == {AssessorName.ANSWERS}
     assert [one["msv"] for one in (*decisions, *assessed_once)] == [routed[0]["msv"]] * 7
     assert [(one["system"], one["activation"]) for one in decisions] == [
         (routed[0]["system"], routed[0]["activation"])
@@ -101,7 +101,7 @@ async def test_the_default_assessor_is_one_for_route_assess_answers_and_streams_
 
 
 async def test_correctness_before_any_answer_is_the_share_right_and_conflict_is_unknown(api: Api) -> None:
-    msv = (await assessed(api, ANSWERS))["msv"]
+    msv = (await assessed(api, AssessorName.ANSWERS))["msv"]
 
     assert msv["correctness"] == msv["parts"]["prior_share"] == SHIPPED_PRIOR.share_right
     assert (msv["conflict"], msv["unknown_reasons"]["conflict"]) == (
@@ -114,10 +114,10 @@ async def test_correctness_before_any_answer_is_the_share_right_and_conflict_is_
 async def test_the_confidence_of_a_system_one_answer_is_that_share_and_says_that_no_label_is_behind_it(
     api: Api,
 ) -> None:
-    run = (await api.ask("Answer", question="What is 2 + 2?", assessor=ANSWERS))["run"]
+    run = (await api.ask("Answer", question="What is 2 + 2?", assessor=AssessorName.ANSWERS))["run"]
 
     assert (run["strategy"], run["answer"]) == ("system1", "Two and two.\nFinal Answer: 4")
-    assert (run["confidence"], run["confidence_source"]) == (SHIPPED_PRIOR.share_right, ANSWERS)
+    assert (run["confidence"], run["confidence_source"]) == (SHIPPED_PRIOR.share_right, AssessorName.ANSWERS)
     assert (run["confidence_state"], run["confidence_labels"]) == ("PRIOR", 0)
 
 
@@ -128,7 +128,7 @@ async def test_what_is_neither_answer_nor_vote_has_at_most_64_tokens_even_where_
     replies = ModelReplies(importance=json.dumps({"r": rated}))
     scripted.answer = replies
 
-    run = (await api.ask("Answer", question="What is 2 + 2?", assessor=ANSWERS))["run"]
+    run = (await api.ask("Answer", question="What is 2 + 2?", assessor=AssessorName.ANSWERS))["run"]
 
     others = [body for body in scripted.bodies if part_of(body) != "draft"]
     assert [part_of(body) for body in others] == ["importance"] * (1 if rated == (30, 20, 10) else 2)
@@ -140,13 +140,13 @@ async def test_what_is_neither_answer_nor_vote_has_at_most_64_tokens_even_where_
 async def test_an_importance_by_policy_calls_no_model_and_is_shown_as_one(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    async with router_at(scripted, database_url, tmp_path, assessor=ANSWERS, importance=0.8) as router:
+    async with router_at(scripted, database_url, tmp_path, assessor=AssessorName.ANSWERS, importance=0.8) as router:
         replies = [await assessed(api, "") for api in (RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER))]
 
     assert scripted.bodies == []
     for reply in replies:
         assert (reply["msv"]["importance"], reply["msv"]["parts"]["importance_by_policy"]) == (0.8, 0.8)
-        assert (reply["assessor"], reply["usage"]["generations"]) == (ANSWERS, 0)
+        assert (reply["assessor"], reply["usage"]["generations"]) == (AssessorName.ANSWERS, 0)
 
 
 @pytest.mark.parametrize("reply", ["bad", '{"r": [200]}'])
@@ -155,7 +155,7 @@ async def test_a_rating_of_importance_that_cannot_be_read_is_unknown_and_system_
 ) -> None:
     scripted.answer = ModelReplies(importance=reply)
 
-    routed = await api.ask("Route", question="What is 2 + 2?", assessor=ANSWERS)
+    routed = await api.ask("Route", question="What is 2 + 2?", assessor=AssessorName.ANSWERS)
 
     assert routed["msv"]["importance"] is None
     assert routed["msv"]["unknown_reasons"]["importance"]

@@ -20,11 +20,11 @@ from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from chassis.shared_results import SharedResults
 from configuration.keys import TEACH
+from kernel.msv.assessors import AssessorName
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.statistics.reliability import calibration_error
 from services.router.core.calibration import FittingRules, Progress
 from services.router.errors import CalibrationNotFound
-from services.router.service.assessment.assessors import VERBALIZED
 from services.router.service.calibration.calibration import get_calibration, rollback_calibration
 from services.router.service.calibration.recalibration import Calibrator, refit
 from services.router.service.calibration.values import (
@@ -503,8 +503,8 @@ async def test_an_answer_is_served_with_the_confidence_of_the_map_fitted_to_feed
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, chance: np.random.Generator
 ) -> None:
     scripted.answer = cast()
-    pair = {"strategy": "system1", "confidence_source": VERBALIZED}
-    await judged(engine, *overconfident(300, chance), confidence_source=VERBALIZED)
+    pair = {"strategy": "system1", "confidence_source": AssessorName.VERBALIZED}
+    await judged(engine, *overconfident(300, chance), confidence_source=AssessorName.VERBALIZED)
     async with router(own_database, scripted, tmp_path) as api:
         await api.ask("RollbackCalibration", **pair, none=True)
         unmapped = (await api.ask("Answer", question="What is two and two?"))["run"]
@@ -532,7 +532,7 @@ async def test_new_feedback_leads_to_a_fit(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, chance: np.random.Generator
 ) -> None:
     scripted.answer = cast()
-    await judged(engine, *overconfident(RULES.minimum - 1, chance), confidence_source=VERBALIZED)
+    await judged(engine, *overconfident(RULES.minimum - 1, chance), confidence_source=AssessorName.VERBALIZED)
     async with router(own_database, scripted, tmp_path) as api:
         run = (await api.ask("Answer", question="What is two and two?"))["run"]
         before = await api.ask("GetCalibration")

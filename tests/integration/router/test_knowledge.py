@@ -25,9 +25,9 @@ from configuration.keys import TEACH
 from inference import Embedded, Encoder, EncoderUnavailable, Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
+from kernel.msv.assessors import AssessorName
 from kernel.msv.experience import ExperienceWeights
 from kernel.outcomes import Outcome
-from services.router.service.assessment.assessors import ANSWERS
 from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
@@ -170,7 +170,9 @@ async def test_a_question_is_routed_alike_before_and_after_an_unrelated_document
 ) -> None:
     question = {"question": "What is the capital of France?", "seed": 7}
     scripted.answer = lambda _: ['{"r": [30, 20, 10]}']
-    async with router_at(scripted, place.url, tmp_path, encoder_url=encoder_url, assessor=ANSWERS) as running:
+    async with router_at(
+        scripted, place.url, tmp_path, encoder_url=encoder_url, assessor=AssessorName.ANSWERS
+    ) as running:
         apis = (RestApi(running.rest, ROUTER), RpcApi(running.grpc, ROUTER))
 
         async def kind_is_known() -> bool:

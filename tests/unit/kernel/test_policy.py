@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy import COMPARISONS, STRATEGIES, Policy, PolicyRow, condition, row_error
-from services.router.core.strategies import Strategy
+from kernel.policy import COMPARISONS, Policy, PolicyRow, condition, row_error
 
 LEVELS = [place / 20 for place in range(21)]
 WRITTEN = st.builds("{} {}".format, st.sampled_from(list(COMPARISONS)), st.sampled_from(LEVELS)).filter(
@@ -26,10 +25,6 @@ STATES = st.fixed_dictionaries(
 def row(name: str, when: dict[str, str] | None = None, strategy: str = "arbiter", *, always: bool = False) -> PolicyRow:
     conditions = {measure: condition(written) for measure, written in (when or {}).items()}
     return PolicyRow(name=name, strategy=strategy, when=conditions, always=always)
-
-
-def test_a_table_knows_the_strategies_of_the_router() -> None:
-    assert set(STRATEGIES) == set(Strategy)
 
 
 @pytest.mark.parametrize(

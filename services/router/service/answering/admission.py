@@ -7,7 +7,8 @@ from typing import ParamSpec, TypeVar
 
 from chassis.admission import AdmissionLimit
 from kernel.activation import Route
-from services.router.core.strategies import Strategy, system_of
+from kernel.policy import Strategy
+from services.router.core.strategies import system_of
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -24,8 +24,9 @@ from kernel.envelope import DEFAULT_CEILINGS, LARGEST_LIMIT, Ceilings, Limits, l
 from kernel.errors import InternalError, MalformedRequest, MetacogError
 from kernel.learning.kind_shares import KindShares
 from kernel.msv import MSV
+from kernel.msv.assessors import AssessorName
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
-from kernel.policy import Policy
+from kernel.policy import VOTING, Policy, Strategy
 from kernel.values import value
 from kernel.votes.promise import MOST_ERROR, PromiseLevels, promise_levels
 from kernel.votes.states import ProbabilityState
@@ -33,7 +34,7 @@ from kernel.votes.votes import default_agree
 from services.router import metrics
 from services.router.core.fallback import attempts, forbids_fallback
 from services.router.core.shadow import agreement
-from services.router.core.strategies import Strategy, named_strategy
+from services.router.core.strategies import named_strategy
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.idempotency import IdempotentAnswers, replayed_events
 from services.router.service.answering.measured_state import (
@@ -64,7 +65,6 @@ from services.router.service.answering.values import (
 from services.router.service.answering.vote_drafts import voting_draft
 from services.router.service.answering.vote_plans import PlannedVote, VotePlans
 from services.router.service.assessment.assessors import only_the_prior
-from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
@@ -80,7 +80,7 @@ from services.router.service.runs.values import (
 )
 
 # Strategies that ask for votes.
-VOTED = frozenset({Strategy.VOTE, Strategy.CASCADE})
+VOTED = frozenset(VOTING)
 # Samples of the arbiter where a request leaves them open (papers.md 2.1): each may be the answer.
 DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
 
@@ -697,7 +697,7 @@ class RunInProgress:
     def _confidence(self, result: StrategyResult) -> Mapping[str, Any]:
         """Return the fields about the confidence; a probability of its own is served as it is."""
         state, labels = result.state, result.labels
-        if state is None and result.confidence_source == ANSWERS:
+        if state is None and result.confidence_source == AssessorName.ANSWERS:
             shares = self._context.shares()
             state, labels = shares.state, shares.labels("")
         if state is not None:

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from chassis.json_text import dumps
 from kernel.errors import MalformedRequest
+from kernel.policy import Strategy
 from kernel.values import value
 from kernel.votes.agreement import vote_agreement
 from kernel.votes.promise import PromiseLevels, PromiseStage, ProvedLevels, judged, promise_levels
 from kernel.votes.votes import VoteStop
-from services.router.core.strategies import Strategy
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.runs.values import PromiseOutcome, PromiseState, RunAgreement
 

@@ -13,12 +13,11 @@ from chassis.json_text import dumps
 from inference import BackendModelClients, ModelNotFound
 from kernel.answers import inferred_type, listed_options, rules_of
 from kernel.errors import MalformedRequest
-from kernel.policy import Policy
+from kernel.policy import Policy, Strategy
 from kernel.values import value
 from kernel.votes.drafts import can_vote
 from kernel.votes.plans import PlannedSource, PricedModel, VotePlan, cascade_plan
 from kernel.votes.votes import VoteMode
-from services.router.core.strategies import Strategy
 from services.router.service.answering.values import AnswerRequest, VoteOptions, VoteOptionsSource
 
 NO_OPTIONS = VoteOptions()

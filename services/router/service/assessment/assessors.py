@@ -13,6 +13,7 @@ from inference import RunModels, Spend
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits, limits
 from kernel.learning.kind_shares import KindShares, kind_shares
+from kernel.msv.assessors import AssessorName
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.msv.signals import EQUAL, PartWeights
 from kernel.values import value
@@ -37,12 +38,10 @@ from services.router.service.assessment.measures import (
     importance_measure,
     rating_measure,
 )
-from services.router.service.assessment.prospective import ANSWERS, KindShareMeasure, PolicyImportanceMeasure
+from services.router.service.assessment.prospective import KindShareMeasure, PolicyImportanceMeasure
 from services.router.service.assessment.subject import DrafterFactory, Subject
 from services.router.service.assessment.values import AssessRequest, AssessResponse
 
-VERBALIZED, PROBE, HYBRID, DRAFT = "verbalized", "probe", "hybrid", "draft"
-NAMES = (ANSWERS, VERBALIZED, PROBE, HYBRID, DRAFT)
 # A rating of the importance alone has three numbers, and fits into half of what an assessment may generate: so a rating
 # that counts its places can be asked for again [tokens].
 IMPORTANCE_MAX_TOKENS = RATING_MAX_TOKENS // 2
@@ -92,14 +91,14 @@ def build_assessors(
     rating, importance = rating_measure(model_client, weights), importance_measure(model_client, weights)
     short_answers, one_rating, one_check = (SAMPLES, SAMPLES * SAMPLE_TOKENS), (1, RATING_MAX_TOKENS), (1, CHECK_TOKENS)
     measures: Mapping[str, tuple[Sequence[Measure], Sequence[tuple[int, int]]]] = {
-        ANSWERS: (
+        AssessorName.ANSWERS: (
             [KindShareMeasure(known.shares), _importance(model_client, weights, known.importance)],
             [one_rating] if known.importance is None else [],
         ),
-        VERBALIZED: ([rating], [one_rating]),
-        PROBE: ([probe], [short_answers]),
-        HYBRID: ([probe, importance], [short_answers, one_rating]),
-        DRAFT: (
+        AssessorName.VERBALIZED: ([rating], [one_rating]),
+        AssessorName.PROBE: ([probe], [short_answers]),
+        AssessorName.HYBRID: ([probe, importance], [short_answers, one_rating]),
+        AssessorName.DRAFT: (
             [importance, DraftMeasure(model_client, sampler, weights)],
             [short_answers, one_rating, one_check],
         ),
@@ -132,8 +131,8 @@ class Assessors:
     """
 
     by_name: Mapping[str, Assessor]
-    default: str = ANSWERS
-    streamed: str = ANSWERS
+    default: str = AssessorName.ANSWERS
+    streamed: str = AssessorName.ANSWERS
 
     def named(self, name: str, *, streamed: bool = False) -> Assessor:
         """Return the assessor called `name`, or the configured one for an empty name.
@@ -183,4 +182,4 @@ async def assess(  # noqa: PLR0913 - each is set by the composition, or by the c
     )
 
 
-__all__ = ["ANSWERS", "STAGE", "Assessment", "Assessor", "Assessors", "CompositeAssessor", "assess", "build_assessors"]
+__all__ = ["STAGE", "Assessment", "Assessor", "Assessors", "CompositeAssessor", "assess", "build_assessors"]

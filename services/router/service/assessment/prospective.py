@@ -12,8 +12,6 @@ from kernel.msv.basis import IMPORTANCE_BY_POLICY, KIND_SHARE, OVERALL_SHARE, PR
 from services.router.service.assessment.measures import MeasureResult
 from services.router.service.assessment.subject import Subject
 
-# Name of the assessor that is made of these measures, and source of a confidence that it gives.
-ANSWERS = "answers"
 NOTHING_TO_DISAGREE_WITH = "one answer alone has nothing to disagree with"
 
 

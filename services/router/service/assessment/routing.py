@@ -22,11 +22,11 @@ from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits, Usage, limits
 from kernel.errors import MetacogError
 from kernel.learning.gains import MINIMUM_GAIN, NO_GAINS, Gain, GainsByKind
 from kernel.msv import MSV
-from kernel.policy import Policy, deciding_row
+from kernel.policy import Policy, Strategy, deciding_row
 from kernel.values import value
 from kernel.votes.drafts import can_vote, needs_draft
 from services.router.core.decision_rules import DecisionRule, decided_system
-from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
+from services.router.core.strategies import DEFAULT_SYSTEM_TWO, named_strategy, system_of
 from services.router.core.task_change import decision_holds, turn_kind
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.answering.vote_drafts import voting_draft

@@ -10,8 +10,8 @@ from chassis.serving.auth import ApiKey
 from chassis.shared_results import SharedResults, in_thread
 from configuration.keys import check_may_teach
 from kernel.errors import MalformedRequest
+from kernel.policy import Strategy
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
-from services.router.core.strategies import Strategy
 from services.router.service.assessment.routing import RoutingConfig
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,

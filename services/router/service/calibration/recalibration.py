@@ -14,13 +14,14 @@ from chassis.worker import BackgroundWorker, round_within
 from kernel.errors import MetacogError
 from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
+from kernel.msv.assessors import AssessorName
+from kernel.policy import VOTING
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
 from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.metrics import MAPS_FITTED, MAPS_IN_FORCE
-from services.router.service.assessment.prospective import ANSWERS
 from services.router.service.calibration.calibration_error import FITTING, CalibrationErrors
 from services.router.service.calibration.promises import PromiseCounts, Promises, StoredPromiseLabel
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
@@ -41,9 +42,9 @@ PAUSE_S = 5.0
 Recalibration = Callable[[str, str, float], tuple[float, str, int]]
 
 # Strategies whose confidence is a probability that is fitted to labels itself.
-SELF_FITTED = frozenset({"vote", "cascade"})
+SELF_FITTED = frozenset[str](VOTING)
 # Sources of such confidences of other strategies.
-SELF_FITTED_SOURCES = frozenset({ANSWERS})
+SELF_FITTED_SOURCES = frozenset({AssessorName.ANSWERS})
 
 _log = logger(__name__)
 

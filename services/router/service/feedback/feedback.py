@@ -12,6 +12,7 @@ from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey
 from configuration.keys import TEACH
 from kernel.outcomes import Outcome
+from kernel.policy import Strategy
 from kernel.values import value
 from services.router.core.feedback import (
     DRAWN_AT_RANDOM,
@@ -23,7 +24,6 @@ from services.router.core.feedback import (
     task_ids,
     use_of_feedback,
 )
-from services.router.core.strategies import Strategy
 from services.router.errors import NotSampled
 from services.router.service.calibration.promises import PromiseEvidence
 from services.router.service.runs.lookup import RunFinder

@@ -30,9 +30,9 @@ from kernel.envelope import Envelope
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
+from kernel.policy import Strategy
 from kernel.values import value
 from services.router.core.media_sources import check_media_sources
-from services.router.core.strategies import Strategy
 from services.router.errors import UnknownModel
 from services.router.service.answering.answer import RequestOrigin, StrategyResult, StrategyTask
 from services.router.service.answering.system_one import STAGE, assessed_confidence, result_of_draft

@@ -11,13 +11,13 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
+from kernel.policy import Strategy
 from kernel.values import value
 from kernel.votes.agreement import VoteAgreement
 from kernel.votes.plans import EscalationReason
 from kernel.votes.promise import PromiseStage
 from kernel.votes.states import ProbabilityState
 from services.router.core.feedback import LabelOrigin
-from services.router.core.strategies import Strategy
 from services.router.service.assessment.values import RouteResponse
 
 # Field of the contract's run that holds the account of each strategy; `Run` holds it as `deliberation`.

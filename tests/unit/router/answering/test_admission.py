@@ -7,7 +7,7 @@ import pytest
 from chassis.admission import AdmissionLimit
 from inference import BackendOverloaded
 from kernel.errors import Code, Overloaded
-from services.router.core.strategies import Strategy
+from kernel.policy import Strategy
 from services.router.service.answering.admission import Admission
 
 

@@ -1,8 +1,7 @@
 """What a request may spend where it says nothing of it."""
 
 from kernel.envelope import Limits
-from kernel.policy import Policy, PolicyRow
-from services.router.core.strategies import Strategy
+from kernel.policy import Policy, PolicyRow, Strategy
 from services.router.service.answering.answer import default_limits, given_options, widened_limits
 from services.router.service.answering.values import AdaptiveOptions, AnswerRequest, ArbitrationOptions
 

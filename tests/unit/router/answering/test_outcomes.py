@@ -14,8 +14,8 @@ from inference import Spend
 from kernel.errors import MetacogError
 from kernel.ledger import Ledger
 from kernel.outcomes import NO_VALID_ANSWER, Outcome
+from kernel.policy import Strategy
 from services.router.compose import compose
-from services.router.core.strategies import Strategy
 from services.router.service.answering.answer import StrategyResult, StrategyTask, answer
 from services.router.service.answering.values import AnswerRequest, RunFinished, VoteOptions
 from services.router.service.assessment.measures import Assessment

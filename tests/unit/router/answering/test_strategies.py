@@ -2,8 +2,9 @@ import pytest
 
 from kernel.activation import Route
 from kernel.errors import Code, MalformedRequest, MetacogError, Overloaded
+from kernel.policy import Strategy
 from services.router.core.fallback import attempts, fallbacks, forbids_fallback
-from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
+from services.router.core.strategies import DEFAULT_SYSTEM_TWO, named_strategy, system_of
 from services.router.errors import UnknownStrategy
 
 

@@ -13,9 +13,8 @@ from kernel.envelope import Limits
 from kernel.learning.gains import Gain, GainsByKind
 from kernel.ledger import Ledger
 from kernel.msv import MSV
-from kernel.policy import Policy, PolicyRow
+from kernel.policy import Policy, PolicyRow, Strategy
 from services.router.core.decision_rules import DecisionRule, SystemDecision, decided_system
-from services.router.core.strategies import Strategy
 from services.router.service.assessment.assessors import Assessors
 from services.router.service.assessment.measures import Assessment
 from services.router.service.assessment.routing import (
