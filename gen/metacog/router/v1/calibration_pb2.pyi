@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from metacog.common.v1 import reliability_pb2 as _reliability_pb2
+from metacog.router.v1 import route_pb2 as _route_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -593,8 +594,8 @@ class GetActivationsResponse(_message.Message):
     """Lower end of its 95 % interval [0..1]."""
     auroc_high: _builtins.float
     """Upper end of its 95 % interval [0..1]."""
-    undetermined: _builtins.str
-    """System for a state of which too little is known, now in force: `SYSTEM_ONE` or `SYSTEM_TWO`."""
+    undetermined: _route_pb2.Route.ValueType
+    """System for a state of which too little is known, now in force."""
     @_builtins.property
     def runs_by_reason(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Runs by the reason of their route [count]."""
@@ -626,7 +627,7 @@ class GetActivationsResponse(_message.Message):
         auroc: _builtins.float | None = ...,
         auroc_low: _builtins.float | None = ...,
         auroc_high: _builtins.float | None = ...,
-        undetermined: _builtins.str = ...,
+        undetermined: _route_pb2.Route.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_auroc", b"_auroc", "_auroc_high", b"_auroc_high", "_auroc_low", b"_auroc_low", "_mean", b"_mean", "_system_two_share", b"_system_two_share", "auroc", b"auroc", "auroc_high", b"auroc_high", "auroc_low", b"auroc_low", "mean", b"mean", "system_two_share", b"system_two_share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -20,6 +20,7 @@ from metacog.common.v1 import stage_pb2 as _stage_pb2
 from metacog.common.v1 import turn_pb2 as _turn_pb2
 from metacog.delegation.v1 import tasks_pb2 as _tasks_pb2
 from metacog.router.v1 import feedback_pb2 as _feedback_pb2
+from metacog.router.v1 import route_pb2 as _route_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -30,30 +31,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _Route:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _RouteEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Route.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    ROUTE_UNSPECIFIED: _Route.ValueType  # 0
-    """Never sent."""
-    ROUTE_SYSTEM_ONE: _Route.ValueType  # 1
-    """One model, one pass."""
-    ROUTE_SYSTEM_TWO: _Route.ValueType  # 2
-    """An ensemble that deliberates."""
-
-class Route(_Route, metaclass=_RouteEnumTypeWrapper):
-    """How a request is answered."""
-
-ROUTE_UNSPECIFIED: Route.ValueType  # 0
-"""Never sent."""
-ROUTE_SYSTEM_ONE: Route.ValueType  # 1
-"""One model, one pass."""
-ROUTE_SYSTEM_TWO: Route.ValueType  # 2
-"""An ensemble that deliberates."""
-Global___Route: _TypeAlias = Route  # noqa: Y015
 
 class _DecisionRule:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -503,7 +480,7 @@ class RouteResponse(_message.Message):
     KIND_UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
     DECIDED_BY_FIELD_NUMBER: _builtins.int
     GAIN_FIELD_NUMBER: _builtins.int
-    system: Global___Route.ValueType
+    system: _route_pb2.Route.ValueType
     """The system."""
     strategy: _builtins.str
     """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`."""
@@ -564,7 +541,7 @@ class RouteResponse(_message.Message):
     def __init__(
         self,
         *,
-        system: Global___Route.ValueType = ...,
+        system: _route_pb2.Route.ValueType = ...,
         strategy: _builtins.str = ...,
         activation: Global___Activation | None = ...,
         msv: _msv_pb2.MSV | None = ...,
@@ -1809,7 +1786,7 @@ class ListRunsRequest(_message.Message):
     """Runs per page [1..200]; left out: 50."""
     page_token: _builtins.str
     """`next_page_token` of the page before; empty: the newest runs."""
-    system: Global___Route.ValueType
+    system: _route_pb2.Route.ValueType
     """Only runs routed to this system."""
     strategy: _builtins.str
     """Only runs answered by this strategy."""
@@ -1842,7 +1819,7 @@ class ListRunsRequest(_message.Message):
         *,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
-        system: Global___Route.ValueType = ...,
+        system: _route_pb2.Route.ValueType = ...,
         strategy: _builtins.str = ...,
         degraded: _builtins.bool | None = ...,
         since: _timestamp_pb2.Timestamp | None = ...,

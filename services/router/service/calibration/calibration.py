@@ -214,6 +214,6 @@ async def get_activations(
     return GetActivationsResponse(
         threshold=config.threshold,
         config_version=config.version,
-        undetermined=config.undetermined.value,
+        undetermined=config.undetermined,
         **{name: getattr(found, name) for name in ActivationsSeen.__dataclass_fields__},
     )

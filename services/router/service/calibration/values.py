@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from kernel.activation import Route
 from kernel.statistics.recalibration import Method, Point
 from kernel.statistics.reliability import Reliability
 from kernel.statistics.samples import Array
@@ -137,7 +138,7 @@ class GetActivationsResponse(ActivationsSeen):
 
     threshold: float
     config_version: str
-    undetermined: str
+    undetermined: Route
 
 
 @value
