@@ -12,6 +12,8 @@ MetacogError
 ├── UnsupportedMediaType     the body is not JSON
 ├── RequestOverLimit         a number or size of a request is over the service's limit
 ├── Unauthenticated          no key, or an unknown one
+├── PathNotFound             the service has no such path
+├── MethodNotAllowed         the path does not take this method
 ├── NotImplementedYet        the operation is in the contract and not served by this build
 ├── ClientGone               the client disconnected before its answer was complete
 ├── PeerUnavailable          another service could not be reached
@@ -118,6 +120,13 @@ class PathNotFound(MetacogError):
     reason = "PATH_NOT_FOUND"
 
 
+class MethodNotAllowed(MetacogError):
+    """The path is there, and does not take this method."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "METHOD_NOT_ALLOWED"
+
+
 class PeerUnavailable(MetacogError):
     """Another service of the suite could not be reached."""
 
@@ -150,7 +159,9 @@ class PeerError(MetacogError):
 
 # HTTP statuses that are more exact than those of the canonical codes, by reason.
 EXACT_STATUSES: Mapping[str, int] = {
+    MethodNotAllowed.reason: 405,
     RequestTimeout.reason: 408,
+    BodyTooLarge.reason: 413,
     UnsupportedMediaType.reason: 415,
     HostNotAllowed.reason: 421,
     HeadTooLarge.reason: 431,

@@ -1,7 +1,7 @@
 """The edge is the outermost layer of a REST API: hosts, keys, body limits, the caller's trace, metrics."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from fastapi.responses import Response
 from opentelemetry.trace import SpanKind
@@ -17,6 +17,7 @@ from chassis.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
+from chassis.ids import new_id
 from chassis.serving.auth import ANYONE, Keyring
 from chassis.serving.origins import AllowedHosts, check_media_type, check_origin
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, TRACE_FIELDS, child, is_sending, span
@@ -28,6 +29,9 @@ OPERATION = "metacog.operation"
 # Statuses of rejected requests that no canonical code has.
 ONLY_HTTP = frozenset(EXACT_STATUSES.values())
 REJECTIONS = (Unauthenticated, BodyTooLarge, HostNotAllowed, OriginNotAllowed, UnsupportedMediaType, Overloaded)
+
+# The header by which a reply names its run.
+RUN_ID = b"x-metacog-run-id"
 
 Headers = Mapping[bytes, bytes]
 
@@ -74,6 +78,7 @@ class RestEdge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message = {**message, "headers": with_request_id(message.get("headers", ()))}
             await send(message)
 
         in_flight = child(IN_FLIGHT, "rest")
@@ -113,6 +118,13 @@ class RestEdge:
             if isinstance(error, Overloaded):  # a client that still sends would not read the reply
                 await drop_body(receive)
             await self._error_response(error, path)(scope, receive, send)
+
+
+def with_request_id(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a reply with an `x-request-id`: the run that the reply names, else a new identifier."""
+    given = list(headers)
+    named = next((text for name, text in given if name == RUN_ID), None)
+    return [*given, (b"x-request-id", named or new_id().encode())]
 
 
 def authorization(headers: Headers) -> str:

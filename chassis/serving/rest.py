@@ -3,8 +3,8 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -12,10 +12,11 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from chassis.admission import MAX_HELD_BODY_BYTES
-from chassis.errors import EXACT_STATUSES, ClientGone, PathNotFound
+from chassis.errors import EXACT_STATUSES, ClientGone, MethodNotAllowed, PathNotFound
 from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
@@ -156,8 +157,17 @@ class Application(FastAPI):
     def shape(self, path: str) -> Shape | None:
         """Return how `path`, or what it lies under, spells an error; None: as the other paths do."""
         shapes = self.state.shapes
+        if path in shapes:
+            return cast("Shape", shapes[path])
         under = (shapes[place] for place in shapes if place.endswith("/") and path.startswith(place))
-        return shapes.get(path) or next(under, None)
+        unknown = self.state.unknown_shapes
+        foreign = (unknown[place] for place in unknown if path.startswith(place) and not self.methods(path))
+        return next(under, None) or next(foreign, None)
+
+    def methods(self, path: str) -> Sequence[str]:
+        """Return the HTTP methods that `path` takes; none where there is no such path."""
+        routes = [route for route in self.routes if isinstance(route, Route) and route.path_regex.match(path)]
+        return sorted({method for route in routes for method in route.methods or ()})
 
 
 def build_app(
@@ -185,7 +195,8 @@ def build_app(
     app.add_exception_handler(RequestValidationError, _reply_malformed)
     app.add_exception_handler(HTTPException, _reply_http)
     app.add_exception_handler(Exception, _reply_bug)
-    app.state.shapes, app.state.direct = {}, {}
+    # How paths spell errors, and how those do that do not exist, by what they begin with.
+    app.state.shapes, app.state.unknown_shapes, app.state.direct = {}, {}, {}
     app.router.route_class = StrictRoute
 
     @app.get("/healthz", include_in_schema=False)
@@ -338,10 +349,23 @@ async def _reply_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, MetacogError):
         return await _reply_error(request, error.__cause__)
-    message = f"{request.method} {request.url.path}: {error.detail}"
-    known = error.status_code in (404, 405)
-    wrong = PathNotFound(f"{message}; /docs lists what there is") if known else MalformedRequest(message)
-    return problem(wrong, request.app.shape(request.url.path), status=error.status_code)
+    path = request.url.path
+    if error.status_code == 405:
+        return _reply_not_allowed(request, request.app.methods(path))
+    if error.status_code == 404:
+        return await _reply_error(
+            request, PathNotFound(f"there is no path {path}; /docs lists what there is", path=path)
+        )
+    wrong = MalformedRequest(f"{request.method} {path}: {error.detail}")
+    return problem(wrong, request.app.shape(path), status=error.status_code)
+
+
+def _reply_not_allowed(request: Request, methods: Sequence[str]) -> Response:
+    path, allowed = request.url.path, ", ".join(methods)
+    wrong = MethodNotAllowed(f"{path} does not take {request.method}; it takes {allowed}", path=path, allowed=allowed)
+    reply = problem(wrong, request.app.shape(path))
+    reply.headers["allow"] = allowed
+    return reply
 
 
 async def _reply_bug(request: Request, error: Exception) -> Response:

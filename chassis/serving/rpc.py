@@ -25,7 +25,11 @@ from kernel.errors import MAX_TEXT_BYTES, Code, MalformedRequest, MetacogError, 
 
 DOMAIN = "metacog"
 # Services without a contract of ours: health needs no key, reflection does where keys are configured.
-OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
+OPEN_SERVICES = (
+    "/grpc.health.v1.Health/",
+    "/grpc.reflection.v1.ServerReflection/",
+    "/grpc.reflection.v1alpha.ServerReflection/",
+)
 # Calls of these services at a time: of those that end at once, and of those that last.
 MAX_OPEN_CALLS = 256
 # What an error may take of the 8 KiB of headers that clients read [bytes].

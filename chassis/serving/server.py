@@ -9,12 +9,13 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 
+import grpc
 import uvicorn
 import uvloop
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
@@ -36,6 +37,9 @@ MESSAGE_TIMEOUT_S = 60.0
 
 # Clients look an address up anew when a connection ends: so replicas added later get calls too. Calls under way go on.
 MAX_CONNECTION_AGE_MS = 300_000
+
+# The stable name of reflection, which newer clients ask for first; the library serves the earlier one only.
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 
 _log = logger(__name__)
 
@@ -243,10 +247,21 @@ async def _add_health(rpc: aio.Server, service_names: Sequence[str]) -> _Health:
     serving = health_pb2.HealthCheckResponse.SERVING
     for service in ("", *service_names):
         await servicer.set(service, serving)
-    reflection.enable_server_reflection(
-        (*service_names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), rpc
-    )
+    _add_reflection(rpc, (*service_names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name))
     return servicer
+
+
+def _add_reflection(rpc: aio.Server, service_names: Sequence[str]) -> None:
+    """Add reflection under both of its names; its messages are the same in both versions."""
+    names = (*service_names, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, rpc)
+    handler = grpc.stream_stream_rpc_method_handler(
+        reflection.aio.ReflectionServicer(names).ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    handlers = {"ServerReflectionInfo": handler}
+    rpc.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(REFLECTION_V1, handlers),))
 
 
 def _stop_signal() -> "asyncio.Future[None]":

@@ -790,7 +790,10 @@ def _app(
         keyring=parts.keyring,
         max_body_bytes=settings.max_body_bytes,
         max_held_body_bytes=settings.max_held_body_bytes,
-        body_limits={"/v1/knowledge": settings.knowledge_max_body_bytes},
+        body_limits={
+            "/v1/knowledge": settings.knowledge_max_body_bytes,
+            openai_rest.CHAT_PATH: settings.chat_max_body_bytes,
+        },
     )
     rest.add_decision_paths(app, assess=use_cases.assess, route=use_cases.route, answer=use_cases.answer)
     rest.add_run_paths(

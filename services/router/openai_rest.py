@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import Response
 
+from chassis.serving import edge
 from chassis.serving.named_errors import named_error
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
 from chassis.serving.sse import HEARTBEAT_S, ClosingStream, in_batches
@@ -24,9 +25,10 @@ from services.router.service.gateway.chat_stream import DONE, Writer, data
 from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.runs.values import Run
 
+CHAT_PATH = "/v1/chat/completions"
 # A slash at the end: all paths below it.
-PATHS = ("/v1/chat/completions", "/v1/models", "/v1/models/")
-RUN_ID = "x-metacog-run-id"
+PATHS = (CHAT_PATH, "/v1/models", "/v1/models/")
+RUN_ID = edge.RUN_ID.decode()
 
 Events = AsyncGenerator[Any, None]
 Batches = AsyncGenerator[Sequence[Any], None]
@@ -85,6 +87,7 @@ def add_paths(
     """Put the OpenAI paths on `app`."""
     offered = OfferedModels(models, aliases)
     app.state.shapes |= dict.fromkeys(PATHS, error_body)
+    app.state.unknown_shapes["/v1/"] = error_body
     began = int(time.time())
 
     async def listed() -> Mapping[str, Mapping[str, Any]]:
@@ -115,7 +118,7 @@ def add_paths(
             return problem(chat_completions.unknown_model(model, await offered.names()), error_body)
         return Json(entries[model])
 
-    @app.post("/v1/chat/completions")
+    @app.post(CHAT_PATH)
     async def create_chat_completion(request: Request) -> Response:
         """Create a chat completion as OpenAI does; its `metacog` field explains the answer."""
         body = body_of_json(await request.body())
@@ -135,7 +138,7 @@ def add_paths(
             return await until_disconnect(request, _streamed_completion(events, chat))
         return await until_disconnect(request, _whole_completion(events, chat))
 
-    app.serve_directly("POST", "/v1/chat/completions", create_chat_completion)
+    app.serve_directly("POST", CHAT_PATH, create_chat_completion)
 
 
 async def _whole_completion(events: Events, chat: ChatRequest) -> Response:

@@ -193,6 +193,11 @@ class Settings(ApiSettings):
     max_message_bytes: int = Field(
         16_777_216, ge=1024, description="Largest gRPC message accepted, since documents come in messages [bytes]"
     )
+    chat_max_body_bytes: int = Field(
+        32 * 1024 * 1024,
+        ge=1024,
+        description="Largest request body on /v1/chat/completions, whose messages may hold images [bytes]",
+    )
     knowledge_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/knowledge [bytes]"
     )

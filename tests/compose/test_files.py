@@ -152,6 +152,7 @@ def test_the_example_of_tls_takes_bodies_as_large_as_the_suite_does() -> None:
 
     assert proxied() == {
         (8443, ""): router.max_body_bytes,
+        (8443, "/v1/chat/completions"): router.chat_max_body_bytes,
         (8443, "/v1/knowledge"): router.knowledge_max_body_bytes,
         (8444, ""): router.max_message_bytes + 1024**2,
         (8445, ""): MAX_FORM_BYTES,

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterator
 from filecmp import dircmp
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from grpc import aio
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
 from metacog.common.v1 import error_reason_pb2
 
 import chassis
@@ -92,13 +93,17 @@ async def test_the_documentation_of_rest_can_be_read(served: Served) -> None:
     assert "openapi.json" in page.text
 
 
-@pytest.mark.parametrize("name", ["delegation"])
-async def test_reflection_lists_the_service(services: dict[str, Served], name: str) -> None:
-    served = services[name]
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+async def test_reflection_lists_the_service(services: dict[str, Served], version: str) -> None:
+    served = services["delegation"]
 
     async with aio.insecure_channel(served.running.grpc) as channel:
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+        listing: Any = channel.stream_stream(
+            f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )
+        call = listing(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
         [reply] = [reply async for reply in call]
 
     assert served.contract.full_name in [service.name for service in reply.list_services_response.service]
@@ -132,15 +137,49 @@ async def test_a_problem_document_has_every_field_of_its_standard(services: dict
 
 
 @pytest.mark.parametrize(
-    ("verb", "path", "status"), [("GET", "/v1/nothing", 404), ("GET", "/v1/route", 405), ("POST", "/healthz", 405)]
+    ("verb", "path", "allowed"),
+    [
+        ("GET", "/v1/route", "POST"),
+        ("POST", "/healthz", "GET"),
+        ("PUT", "/v1/knowledge", "GET, POST"),
+        ("POST", "/v1/runs/abc", "GET"),
+    ],
 )
-async def test_a_path_that_is_not_there_is_a_problem_too(
-    services: dict[str, Served], verb: str, path: str, status: int
+async def test_a_method_that_a_path_does_not_take_is_named_with_those_it_takes(
+    services: dict[str, Served], verb: str, path: str, allowed: str
 ) -> None:
     async with httpx.AsyncClient(base_url=services["router"].running.rest) as client:
         reply = await client.request(verb, path)
 
-    assert (reply.status_code, reply.json()["status"], reply.json()["reason"]) == (status, status, "PATH_NOT_FOUND")
+    assert (reply.status_code, reply.headers["allow"]) == (405, allowed)
+    assert (reply.json()["status"], reply.json()["reason"]) == (405, "METHOD_NOT_ALLOWED")
+    assert reply.json()["detail"] == f"{path} does not take {verb}; it takes {allowed}"
+
+
+@pytest.mark.parametrize(("name", "path"), [("router", "/nothing"), ("assigner", "/v1/nothing")])
+async def test_a_path_that_is_not_there_is_a_problem_too(services: dict[str, Served], name: str, path: str) -> None:
+    async with httpx.AsyncClient(base_url=services[name].running.rest) as client:
+        reply = await client.get(path)
+
+    assert (reply.status_code, reply.json()["status"], reply.json()["reason"]) == (404, 404, "PATH_NOT_FOUND")
+
+
+async def test_below_v1_of_the_router_a_path_that_is_not_there_has_openais_shape(services: dict[str, Served]) -> None:
+    async with httpx.AsyncClient(base_url=services["router"].running.rest) as client:
+        unknown = await client.post("/v1/images/generations", json={"prompt": "a cat"})
+        own = await client.get("/v1/runs?page_size=no")
+
+    assert (unknown.status_code, unknown.headers["content-type"]) == (404, "application/json")
+    assert unknown.json()["error"]["code"] == "path_not_found"
+    assert "/v1/images/generations" in unknown.json()["error"]["message"]
+    assert own.json()["reason"] == "MALFORMED_REQUEST"
+
+
+async def test_every_reply_has_an_identifier_of_its_request(services: dict[str, Served]) -> None:
+    async with httpx.AsyncClient(base_url=services["router"].running.rest) as client:
+        replies = [await client.get(path) for path in ("/healthz", "/nothing", "/v1/route", "/v1/models")]
+
+    assert len({reply.headers["x-request-id"] for reply in replies}) == 4
 
 
 def test_every_error_has_a_reason_of_the_contract() -> None:

@@ -27,7 +27,7 @@ DOWN = At(f"http://{NO_SERVER}", "any")
 @pytest.fixture
 async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
     scripted.answer = cast()
-    async with router_at(scripted, database_url, tmp_path, max_body_bytes=4096) as running:
+    async with router_at(scripted, database_url, tmp_path, max_body_bytes=4096, chat_max_body_bytes=4096) as running:
         yield running
 
 
@@ -197,7 +197,7 @@ async def test_a_body_that_is_too_large_is_rejected(router: RunningRouter, path:
 
     told = reply.json()
     reason = told["error"]["code"] if "chat" in path else told["reason"].lower()
-    assert (reply.status_code, reason) == (400, "body_too_large")
+    assert (reply.status_code, reason) == (413, "body_too_large")
     assert "4096 bytes" in (told["error"]["message"] if "chat" in path else told["detail"])
     assert after.status_code == 200
 

@@ -83,6 +83,16 @@ async def test_tool_calls_and_their_names_survive(database_url: str, tmp_path: P
     assert metacog_field(answer)["outcome"] == "ANSWERED"
 
 
+async def test_a_photo_of_many_mebibytes_reaches_the_backend(suite: Suite, scripted: ScriptedLLM) -> None:
+    photo = "data:image/png;base64," + "A" * (20 << 20)
+    parts = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": photo}}]
+
+    answer = await suite.ask("metacog/system1", messages=[{"role": "user", "content": parts}])
+
+    assert answer.choices[0].message.content == "the system1"
+    assert scripted.bodies[0]["messages"][0]["content"][1]["image_url"]["url"] == photo
+
+
 async def test_several_choices_come_from_one_call(suite: Suite, scripted: ScriptedLLM) -> None:
     answer = await suite.ask("metacog/system1", n=3, temperature=1.0)
 

@@ -96,7 +96,7 @@ def test_a_code_has_the_number_that_grpc_gives_its_name(code: Code) -> None:
         (Code.NOT_FOUND, 404),
         (Code.ALREADY_EXISTS, 409),
         (Code.ABORTED, 409),
-        (Code.FAILED_PRECONDITION, 412),
+        (Code.FAILED_PRECONDITION, 400),
         (Code.RESOURCE_EXHAUSTED, 429),
         (Code.CANCELLED, 499),
         (Code.UNKNOWN, 500),

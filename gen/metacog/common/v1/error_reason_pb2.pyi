@@ -150,6 +150,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INVALID_ARGUMENT: a chat names an image, sound, video or file by a URL that the model server may not fetch; e.g.
     {field: "messages.0.content.1.image_url.url"}.
     """
+    ERROR_REASON_METHOD_NOT_ALLOWED: _ErrorReason.ValueType  # 72
+    """INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -287,4 +289,6 @@ ERROR_REASON_MEDIA_SOURCE_NOT_ALLOWED: ErrorReason.ValueType  # 60
 """INVALID_ARGUMENT: a chat names an image, sound, video or file by a URL that the model server may not fetch; e.g.
 {field: "messages.0.content.1.image_url.url"}.
 """
+ERROR_REASON_METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 72
+"""INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
