@@ -265,7 +265,7 @@ class AdaptiveOptions(_message.Message):
     the
     shares of two answers and invalid samples, or of three answers, near-ties included [0.5..1]. Left out: the
     service's
-    default, at least 0.95. At 1, and with more than 64 arbitration samples, only a leader that cannot be caught stops
+    default, at least 0.95. At 1, and with more than 512 arbitration samples, only a leader that cannot be caught stops
     early.
     """
     first_batch_samples: _builtins.int

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from kernel.arbitration.consensus import ranked_answers
 from kernel.arbitration.polya import Look, change_probabilities, compositions_at_looks
 from kernel.arbitration.stopping import (
+    MOST_BOUNDED,
     MOST_JUDGED,
     StopRule,
     change_bound,
+    error_bound,
     is_uncatchable,
     largest_error,
     looks,
@@ -151,8 +153,37 @@ def leader(answers: Sequence[str | None]) -> str | None:
     return ranked_answers(counts, {})[0] if counts else None
 
 
+def test_the_bound_of_the_error_by_hand() -> None:
+    # Stop after 1 of 3 samples, whatever it is: of two samples of the two answers one is for the wrong one, which is
+    # drawn first with probability 1/2; twice, for two answers that may lead wrongly.
+    assert error_bound(3, 1, 1.0) == pytest.approx(1.0)
+    # Stop after 2 of 4 only when both are alike: with two samples of each in all C(2, 2) / C(4, 2) = 1/6.
+    assert error_bound(4, 2, change_bound({"b": 2}, {}, 2)) == pytest.approx(2 / 6)
+
+
+def test_an_uncatchable_leader_adds_no_error() -> None:
+    for samples, first in [(3, 2), (7, 6), (69, 6), (100, 6)]:
+        assert error_bound(samples, first, 0.0) == 0.0
+
+
+def test_the_bound_is_never_below_the_exact_error() -> None:
+    for samples, first in [(12, 3), (30, 6), (50, 6), (64, 8)]:
+        for level in (0.0005, 0.002, 0.01, 0.05):
+            assert largest_error(samples, first, level) <= error_bound(samples, first, level)
+
+
+@pytest.mark.parametrize("samples", [MOST_JUDGED + 1, 69, 100])
+def test_more_samples_stop_early_too_with_the_error_that_is_allowed(samples: int) -> None:
+    level = stopping_level(samples, 6, 0.95)
+
+    assert error_bound(samples, 6, level) <= 0.05
+    assert largest_error(samples, 6, level) <= 0.05
+    # Clear questions cost a fraction: 16 alike are enough, where an uncatchable leader needs more than half.
+    assert change_bound({"12": 16}, {}, samples - 16) <= level
+
+
 def test_too_many_samples_stop_only_for_a_certain_leader() -> None:
-    assert StopRule(samples=MOST_JUDGED + 1, first_batch=6, probability=0.95).level == 0.0
+    assert StopRule(samples=MOST_BOUNDED + 1, first_batch=6, probability=0.95).level == 0.0
     assert StopRule(samples=4_096, first_batch=1, probability=0.5).level == 0.0
 
 
