@@ -21,6 +21,7 @@ from kernel.values import value
 
 FULL, SAME_GENERATIONS = "mc-mas", "self-consistency"
 REPLAYS: Mapping[str, Mapping[str, str]] = {
+    "replay-majority": {"variant": "MAJORITY_VOTE", "mode": "PAPER"},
     "replay-reflections": {"variant": "REFLECTIONS", "mode": "PAPER"},
     "replay-single": {"variant": "SINGLE_ARBITER", "mode": "PAPER"},
     "replay-adaptive": {"variant": "FULL", "mode": "ADAPTIVE"},

@@ -235,6 +235,22 @@ def test_replays_with_several_seeds_are_averaged_by_item_first(tmp_path: Path) -
     assert report(6) == report(1)
 
 
+def test_novelty_of_the_majority_vote_is_what_the_service_measures(tmp_path: Path) -> None:
+    made = a_recording(20)
+    measured = [
+        reply(f"sums-{n}", "replay-majority", {"arbitration": arbitration("4", measures={"novelty": 0.571})},
+              path="/v1/replays")
+        for n in range(20)
+    ]  # fmt: skip
+
+    def cell(records: list[Record]) -> str:
+        report = write_report(records, tmp_path, seeded(7, draws=50))
+        return next(line for line in report.splitlines() if line.startswith("| majority vote |")).split("|")[3].strip()
+
+    assert cell([*made, *measured]) == "0.57 [0.57, 0.57]"
+    assert cell(made) == "-"
+
+
 def test_the_report_has_the_papers_tables_and_names_what_does_not_add_up(tmp_path: Path) -> None:
     report = write_report(a_recording(20), tmp_path, seeded(7, draws=50))
 
@@ -336,7 +352,8 @@ def test_recordings_are_replayed_for_what_their_samples_do_not_show(tmp_path: Pa
     counted = report_recordings(file, out, seeded(7, draws=50))
 
     assert {name: body["variant"] for name, body in bodies.items()} == {
-        REPLAY_FULL: "FULL", "replay-reflections": "REFLECTIONS", "replay-single": "SINGLE_ARBITER",
+        REPLAY_FULL: "FULL", "replay-majority": "MAJORITY_VOTE",
+        "replay-reflections": "REFLECTIONS", "replay-single": "SINGLE_ARBITER",
         "replay-adaptive": "FULL",
     }  # fmt: skip
     assert (bodies[REPLAY_FULL]["solver_samples"], bodies[REPLAY_FULL]["arbitration_samples"]) == (2, 3)
@@ -358,7 +375,14 @@ def test_recordings_are_replayed_for_what_their_samples_do_not_show(tmp_path: Pa
 def test_everything_is_sampled_once_and_the_rest_is_replayed() -> None:
     names = [arm.name for arm in arms(Sampling())]
 
-    assert names == [FULL, "self-consistency", "replay-reflections", "replay-single", "replay-adaptive"]
+    assert names == [
+        FULL,
+        "self-consistency",
+        "replay-majority",
+        "replay-reflections",
+        "replay-single",
+        "replay-adaptive",
+    ]
     assert Sampling(max_tokens=64).request_fields["solver_max_tokens"] == 64
     assert "solver_max_tokens" not in Sampling().request_fields
 
