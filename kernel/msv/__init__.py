@@ -8,8 +8,8 @@ from dataclasses import field
 from enum import StrEnum
 
 from kernel.errors import Code, MetacogError
+from kernel.msv.signals import EQUAL, PartWeights, mean_of
 from kernel.values import value
-from kernel.weighted_mean import weighted_mean
 
 # The abbreviation of each component, in the order in which components are listed.
 ABBREVIATIONS: Mapping[str, str] = {
@@ -87,12 +87,15 @@ class MSV:
         return tuple(name for name in COMPONENTS if getattr(self, name) is None)
 
 
-def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ...]) -> float | None:
-    """Return a component as the equal-weight mean of its known parts [0..1]; None when none is known.
+def component_from_parts(
+    parts: Mapping[str, float | None], names: tuple[str, ...], weights: PartWeights = EQUAL
+) -> float | None:
+    """Return a component as the weighted mean of its known parts [0..1]; None when none with a weight is known.
 
     Args:
         parts: Levels by part [0..1]; None where one is unknown.
         names: The parts of the component.
+        weights: What each part counts.
 
     Source: MSV, state vector (papers.md 1.1); equal weights and the mean over the known ones are ours.
 
@@ -100,4 +103,4 @@ def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ..
         >>> component_from_parts({"consequence": 0.8, "urgency": 0.4, "scope": None}, IMPORTANCE_PARTS)
         0.6
     """
-    return weighted_mean([parts.get(name) for name in names], [1.0] * len(names))
+    return mean_of({name: parts.get(name) for name in names}, weights)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel.msv import CORRECTNESS_PARTS, IMPORTANCE_PARTS, MSV, MSVKind, component_from_parts
+from kernel.msv.signals import EQUAL, InvalidPartWeights, PartWeights
 
 SCALE = 100
 
@@ -123,16 +124,23 @@ def _is_rating_number(number: object) -> bool:
     return 0 <= number <= SCALE and number == int(number)
 
 
-def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:
+def rated_msv(
+    rating: Mapping[str, float],
+    *,
+    kind: MSVKind,
+    emotional: Mapping[str, float] | None = None,
+    weights: PartWeights = EQUAL,
+) -> MSV:
     """Return the state that a rating expresses, with experience unknown.
 
     Args:
         rating: Numbers by the names of `ORDER` [0..100]; a missing one is an unknown part.
         kind: Whether a text existed when it was rated.
         emotional: Affect measurements of the text, `intensity` among them [0..1]; None when not measured.
+        weights: What each part counts in its component.
 
     Returns:
-        CE as the mean of its known parts, CI as rated, PI as the mean of its known parts.
+        CE as the weighted mean of its known parts, CI as rated, PI as the weighted mean of its known parts.
 
     Example:
         >>> rated_msv(read_rating({"r": [90, 80, 70, 10, 30, 20, 10]}), kind=MSVKind.PROSPECTIVE).correctness
@@ -141,9 +149,9 @@ def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[
     parts = {name: rating[name] / SCALE for name in ORDER if name in rating}
     values = {
         "emotional_response": (emotional or {}).get("intensity"),
-        "correctness": component_from_parts(parts, CORRECTNESS_PARTS),
+        "correctness": component_from_parts(parts, CORRECTNESS_PARTS, weights),
         "conflict": parts.get("internal_inconsistency"),
-        "importance": component_from_parts(parts, IMPORTANCE_PARTS),
+        "importance": component_from_parts(parts, IMPORTANCE_PARTS, weights),
     }
     reasons = {"experience": "not measured by a rating"}
     reasons |= {name: "the rating left it out" for name in values if values[name] is None and name[0] != "e"}
@@ -151,6 +159,27 @@ def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[
         reasons["emotional_response"] = "not measured"
     emotions = {name: level for name, level in (emotional or {}).items() if name != "intensity"}
     return MSV(kind=kind, unknown_reasons=reasons, parts={**parts, **emotions}, **values)
+
+
+def rating_weights(by_part: Mapping[str, float]) -> PartWeights:
+    """Return the weights of the parts of a rating inside their components.
+
+    Args:
+        by_part: Weights by part of CE and PI [>= 0]; parts that are not named have 1.
+
+    Raises:
+        InvalidPartWeights: For a name that is no such part, and a weight that is negative or no number.
+
+    Example:
+        >>> weights = rating_weights({"scope": 2})
+        >>> rated_msv({"urgency": 80, "scope": 20}, kind=MSVKind.PROSPECTIVE, weights=weights).importance
+        0.4
+    """
+    known = (*CORRECTNESS_PARTS, *IMPORTANCE_PARTS)
+    for part in by_part:
+        if part not in known:
+            raise InvalidPartWeights(f"a rating has no part {part!r}; it has {', '.join(known)}", part=part)
+    return PartWeights(by_part=by_part)
 
 
 def unrated_msv(reason: str, *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:

@@ -16,6 +16,7 @@ from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
 from kernel.msv.affect import AffectAnalyser
+from kernel.msv.ratings import rating_weights
 from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
 from services.assigner.relay import DelegationExperience
@@ -127,6 +128,7 @@ def _defaults(settings: Settings, parts: Parts) -> DialecticDefaults:
             keep_apart=settings.keep_apart,
             chance=parts.chance,
         ),
+        part_weights=rating_weights(settings.part_weights),
         important=settings.note_importance,
         familiar=settings.note_experience,
     )

@@ -22,6 +22,11 @@ class Settings(ApiSettings):
     stage_max_tokens: int = Field(256, ge=1, description="Tokens of one stage's text")
     input_max_tokens: int = Field(512, ge=32, description="Tokens of each earlier text in a stage's prompt")
     role_weights_file: Path | None = Field(None, description="Weights of the fitness; left out: the defaults")
+    part_weights: dict[str, float] = Field(
+        {},
+        description="Weights of the parts of agents' and stages' ratings inside correctness and importance, where they "
+        'are not 1, e.g. {"factual_accuracy": 2}',
+    )
     exploration_share: float = Field(
         0.0, ge=0, le=1, description="Share of deliberations whose roles chance gives, so that weights can be learned"
     )

@@ -24,6 +24,7 @@ from kernel.errors import MetacogError
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
+from kernel.msv.signals import EQUAL, PartWeights
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.roles import AUTHOR, CHAIN, FINAL_STAGE, NOTE_EXPERIENCE, NOTE_IMPORTANCE, Role, Stage, cross_domain_concern
 from kernel.seeds import derived_seed
@@ -72,6 +73,7 @@ class DialecticDefaults:
         stage_max_tokens: Tokens of one stage's text [count].
         input_max_tokens: Tokens of each earlier text in a prompt; longer ones are shortened [count].
         policy: How roles are assigned.
+        part_weights: What each part of a rating counts in its component.
         important: Importance from which the generalist writes a note [0..1].
         familiar: Experience above which it does not [0..1].
     """
@@ -81,6 +83,7 @@ class DialecticDefaults:
     stage_max_tokens: int = 256
     input_max_tokens: int = 512
     policy: AssignmentPolicy = field(default_factory=AssignmentPolicy)
+    part_weights: PartWeights = EQUAL
     important: float = NOTE_IMPORTANCE
     familiar: float = NOTE_EXPERIENCE
 
@@ -164,6 +167,7 @@ class DialecticRun:
             draft=request.draft,
             answer_type=request.answer_type,
             seed=request.seed,
+            part_weights=defaults.part_weights,
         )
         self._question_msv = request.msv
         self._stated_experience = request.experience

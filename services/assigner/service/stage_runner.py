@@ -32,6 +32,7 @@ from kernel.envelope import NO_USAGE, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
 from kernel.msv.ratings import ORDER, RATING_MAX_TOKENS, RATING_SCHEMA, places_of, rated_msv, unrated_msv
+from kernel.msv.signals import EQUAL, PartWeights
 from kernel.roles import AUTHOR, FINAL_STAGE, Stage
 from kernel.seeds import derived_seed
 from kernel.values import value
@@ -75,6 +76,7 @@ class DialecticTask:
         draft: A quick answer that is doubted.
         answer_type: Form of the answer; None where it is not known.
         seed: Seed of the deliberation; None leaves chance to the models.
+        part_weights: What each part of a rating counts in its component.
     """
 
     question: str
@@ -84,6 +86,7 @@ class DialecticTask:
     draft: str = ""
     answer_type: AnswerType | None = None
     seed: int | None = None
+    part_weights: PartWeights = EQUAL
 
 
 @value
@@ -405,7 +408,12 @@ class StateAssessor:
                         reason = f"{error.reason}: {error.message}"
                         continue
                     return RatedState(
-                        msv=rated_msv(ratings.values[0], kind=kind, emotional=self._emotions_of(kind)),
+                        msv=rated_msv(
+                            ratings.values[0],
+                            kind=kind,
+                            emotional=self._emotions_of(kind),
+                            weights=self._task.part_weights,
+                        ),
                         usage=ratings.completion.usage,
                         duration_ms=milliseconds_since(started_at),
                         shortened=each.shortened,

@@ -13,6 +13,7 @@ from kernel.assignment import InfeasibleAssignment
 from kernel.envelope import Envelope, StageUsage
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
+from kernel.msv.signals import InvalidPartWeights
 from kernel.prices import Price
 from kernel.roles import ROLES, Role, Stage, VersionedWeights
 from services.assigner.compose import compose
@@ -283,6 +284,33 @@ async def test_when_the_generalist_writes_a_note_is_configuration() -> None:
     result = await finished(request, note_importance=0.5, note_experience=0.5)
 
     assert result.note == "the note"
+
+
+async def test_weights_of_parts_hold_for_the_ratings_of_agents_and_stages() -> None:
+    # Parts of a rating are 0, 10, 20, ... in their order; weighed by one part alone CE and PI are that part.
+    class Uneven(FakeModelClients):
+        def of(self, agent: AgentConfig) -> Any:  # noqa: ANN401
+            return FakeModelClient(agent.id, nothing, {name: 10.0 * place for place, name in enumerate(ORDER)})
+
+        def assessor(self) -> Any:  # noqa: ANN401
+            return self.of(AgentConfig(id="assessor"))
+
+    place = ORDER.index
+    only = {"logical_consistency": 0, "contextual_fit": 0, "consequence": 0, "scope": 0}
+
+    result = await finished(REQUEST, Uneven(), part_weights=only)
+
+    states = [*(each.msv for each in result.assessments), *(each.msv for each in result.measurements)]
+    assert len(states) > len(result.measurements) > 0
+    assert {round(state.correctness or 0.0, 9) for state in states} == {place("factual_accuracy") / 10}
+    assert {round(state.importance or 0.0, 9) for state in states} == {place("urgency") / 10}
+
+
+def test_a_weight_of_a_part_that_no_rating_has_is_rejected_at_the_start() -> None:
+    settings = SETTINGS.model_copy(update={"part_weights": {"logic": 2.0}})
+
+    with pytest.raises(InvalidPartWeights, match="no part 'logic'; it has logical_consistency"):
+        compose(settings, assigner_parts())
 
 
 async def test_a_deliberation_names_its_run() -> None:
