@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from chassis.errors import ConfigurationInvalid
-from chassis.serving.auth import ACT, ApiKey, Keyring
+from chassis.errors import ConfigurationInvalid, Unauthenticated
+from chassis.serving.auth import ACT, ApiKey, Keyring, bearer
 from chassis.serving.wire import from_plain
 from kernel.errors import MalformedRequest, TeachingNotAllowed
 from kernel.values import value
@@ -71,6 +71,26 @@ def read_keys(path: Path | None) -> Keyring:
         if not re.fullmatch("[0-9a-fA-F]{64}", key.sha256):
             raise ConfigurationInvalid(f"keys file {path}: {key.name} has no sha256 of 64 hexadecimal digits")
     return Keyring([key.api_key() for key in listed.keys])
+
+
+def check_peer_key(keyring: Keyring, peer_key: str) -> None:
+    """Check that the key with which this service calls the others may act for the holders of other keys.
+
+    A key that is not in the ring is not judged, since the other services may have a keys file of their own.
+
+    Raises:
+        ConfigurationInvalid: When it may not.
+    """
+    try:
+        holder = keyring.holder(bearer(peer_key).get("authorization", ""))
+    except Unauthenticated:
+        return
+    if keyring and not holder.may(ACT):
+        raise ConfigurationInvalid(
+            f"METACOG_PEER_KEY is the key of {holder.name!r} in the keys file, which may not act for the holders of "
+            "other keys, as calls between services do: set `acts_for_others: true` for it there",
+            setting="METACOG_PEER_KEY",
+        )
 
 
 def keys_text(keys: Sequence[ApiKey]) -> str:

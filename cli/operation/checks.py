@@ -89,6 +89,22 @@ def configuration() -> Iterator[Finding]:
             yield wrong(f"file: {kind}", problem.message, "correct it; `metacog config validate` checks it again")
 
 
+def peer_key(values: Mapping[str, str]) -> Iterator[Finding]:
+    """Check that the key with which the services call one another may act for the holders of other keys."""
+    from configuration.keys import check_peer_key, read_keys
+
+    file, key = values["METACOG_KEYS_FILE"], values["METACOG_PEER_KEY"]
+    if not file or not key:
+        yield not_checked("peer key", "METACOG_KEYS_FILE and METACOG_PEER_KEY are not both set here")
+        return
+    try:
+        check_peer_key(read_keys(Path(file)), key)
+    except MetacogError as problem:
+        yield wrong("peer key", problem.message, "then restart the services")
+    else:
+        yield fine("peer key", "nothing is wrong with it in the keys file")
+
+
 def ports(answering: str) -> Iterator[Finding]:
     """Check that the ports are free, or used by the suite.
 

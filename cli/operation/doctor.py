@@ -62,6 +62,7 @@ def _findings(addresses: dict[str, str], key: str, *, may_generate: bool) -> Ite
     answering = checks.answering(addresses["router"], key)
     yield from checks.ports(answering)
     values = checks.in_force(elsewhere=bool(answering))
+    yield from checks.peer_key(values)
     for name, check in _DEPENDENCIES.items():
         if values[name]:
             yield from check(values, may_generate)

@@ -10,7 +10,7 @@ from chassis.serving.server import closing, run, serve
 from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
-from configuration.keys import read_keys
+from configuration.keys import check_peer_key, read_keys
 from configuration.role_weights import read_role_weights
 from configuration.suite import SuiteSettings
 from inference import suite_models
@@ -26,6 +26,7 @@ async def main() -> None:
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_ASSIGNER_HOST")
+    check_peer_key(keyring, suite.peer_key.get_secret_value())
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)

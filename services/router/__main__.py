@@ -10,7 +10,7 @@ from chassis.serving.peer import Peer
 from chassis.serving.server import run, serve
 from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
-from configuration.keys import read_keys
+from configuration.keys import check_peer_key, read_keys
 from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
 from services.router.compose import NAME, Parts, compose, postgres_database, read_routing_rules
@@ -28,6 +28,7 @@ async def main() -> None:
 async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
     keyring = read_keys(suite.keys_file)
     check_keys_beyond_loopback(settings.host, keyring, "METACOG_ROUTER_HOST")
+    check_peer_key(keyring, suite.peer_key.get_secret_value())
     routing = read_routing_rules(settings)  # before any server is asked: a wrong file is reported at once
     key = suite.encoder_api_key.get_secret_value()
     return Parts(

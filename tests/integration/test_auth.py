@@ -237,3 +237,21 @@ def test_a_keys_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, pro
     assert done.returncode == 2
     assert f"CONFIGURATION_INVALID: keys file {path}" in done.stderr
     assert problem in done.stderr
+
+
+@pytest.mark.parametrize("service", ["router", "assigner"])
+def test_a_service_does_not_start_with_a_peer_key_that_may_not_act_for_others(service: str, tmp_path: Path) -> None:
+    file = tmp_path / "keys.yaml"
+    entry = {"name": "metacog-services", "sha256": sha256(b"between-services").hexdigest()}
+    file.write_text(yaml.safe_dump({"keys": [entry]}))
+
+    done = failed_start(
+        service,
+        METACOG_KEYS_FILE=file,
+        METACOG_PEER_KEY="between-services",
+        METACOG_INFERENCE_MODEL="any",
+        METACOG_INFERENCE_URL=f"http://{NO_SERVER}/v1",
+    )
+
+    assert "CONFIGURATION_INVALID: METACOG_PEER_KEY is the key of 'metacog-services'" in done.stderr
+    assert "set `acts_for_others: true` for it" in done.stderr

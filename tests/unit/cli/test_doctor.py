@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from cli.operation import checks, probes
 from cli.operation.findings import Finding, Status
@@ -133,3 +136,24 @@ def test_the_doctor_reports_the_problems_of_a_bare_machine_with_advice(
     assert done.status == 1
     assert {findings[name]["status"] for name in ("database", "inference", "encoder", "router")} == {"wrong"}
     assert all(each["advice"] for each in findings.values() if each["status"] == "wrong")
+
+
+@pytest.mark.parametrize(
+    ("entry", "status"),
+    [
+        ({"name": "metacog-services"}, Status.WRONG),
+        ({"name": "metacog-services", "acts_for_others": True}, Status.FINE),
+        ({"name": "suite"}, Status.FINE),
+    ],
+)
+def test_a_peer_key_that_may_not_act_for_others_is_wrong(
+    entry: dict[str, object], status: Status, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys.yaml"
+    file.write_text(yaml.safe_dump({"keys": [{**entry, "sha256": sha256(b"between-services").hexdigest()}]}))
+
+    values = {"METACOG_KEYS_FILE": str(file), "METACOG_PEER_KEY": "between-services"}
+    findings = found(checks.peer_key(values))
+
+    assert findings["peer key"].status is status
+    assert ("acts_for_others: true" in findings["peer key"].detail) == (status is Status.WRONG)
