@@ -1,5 +1,6 @@
 """This module serves the OpenAI API of the router: `/v1/chat/completions` and `/v1/models`."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -12,13 +13,12 @@ from fastapi.responses import Response
 from chassis.serving import edge
 from chassis.serving.named_errors import named_error
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
-from chassis.serving.sse import HEARTBEAT_S, ClosingStream, in_batches
+from chassis.serving.sse import HEARTBEAT, HEARTBEAT_S, ClosingStream, in_batches
 from chassis.serving.wire import body_of_json
 from inference import BackendModelClients
 from kernel.errors import MetacogError
 from services.router.service.answering.answer import AnswerContext, answer
 from services.router.service.answering.values import PassedThrough, RunFinished, RunStarted
-from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
 from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, error_body
 from services.router.service.gateway.chat_stream import DONE, Writer, data
@@ -31,7 +31,7 @@ PATHS = (CHAT_PATH, "/v1/models", "/v1/models/")
 RUN_ID = edge.RUN_ID.decode()
 
 Events = AsyncGenerator[Any, None]
-Batches = AsyncGenerator[Sequence[Any], None]
+Batches = AsyncGenerator[Sequence[bytes], None]
 
 
 class OfferedModels:
@@ -156,7 +156,11 @@ async def _whole_completion(events: Events, chat: ChatRequest) -> Response:
     except Exception as error:  # noqa: BLE001 - the edge: what is no MetacogError is a bug, logged and named
         return _error_response(error, started)
     assert run is not None
-    completion = document if document is not None else chat_completions.completion(run, chat)
+    completion = (
+        chat_completions.passed_completion(document, run, chat)
+        if document is not None
+        else chat_completions.completion(run, chat)
+    )
     totals = {**(completion.get("usage") or {}), **chat_completions.usage(run)}
     return Json(
         {**completion, "usage": totals, "metacog": chat_completions.explanation(run)}, headers={RUN_ID: run.run_id}
@@ -164,41 +168,41 @@ async def _whole_completion(events: Events, chat: ChatRequest) -> Response:
 
 
 async def _streamed_completion(events: Events, chat: ChatRequest) -> Response:
-    """Return the stream; an error before its first event is an ordinary error response, a later one is inside.
+    """Return the stream; an error before its first chunk is an ordinary error response, a later one is inside.
 
-    The stream begins, with a heartbeat, when its first event takes long.
+    The stream begins, with a heartbeat, when its first chunk takes long.
     """
     started = await anext(events)
-    batches = in_batches(events, HEARTBEAT_S)
-    early: list[Sequence[Any]] = []
+    batches = in_batches(Writer(started.run_id, chat).chunks(events), HEARTBEAT_S)
     try:
-        async for batch in batches:
-            early.append(batch)
-            if not (batch and all(isinstance(event, Routed) for event in batch)):
-                break
+        first = await anext(batches, ())
+    except asyncio.CancelledError:
+        await events.aclose()  # the writer may not have begun to read them
+        raise
     except Exception as error:  # noqa: BLE001 - the edge: what is no MetacogError is a bug, logged and named
         return _error_response(error, started)
     headers = {RUN_ID: started.run_id, "cache-control": "no-store"}
-    chunks = completed_stream(Writer(started.run_id, chat), _resumed(early, batches))
-    return ClosingStream(chunks, batches.aclose, headers=headers)
+    return ClosingStream(completed_stream(_resumed(first, batches)), batches.aclose, headers=headers)
 
 
-async def completed_stream(writer: Writer, batches: Batches) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of a stream and its end mark; a late error becomes a chunk of its own."""
+async def completed_stream(batches: Batches) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of a stream, those of a batch together, and its end mark.
+
+    An empty batch is a heartbeat; a late error becomes a chunk of its own.
+    """
     try:
-        async with aclosing(writer.chunks(batches)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        async with aclosing(batches):
+            async for batch in batches:
+                yield b"".join(batch) or HEARTBEAT
     except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the error goes into the stream
         yield data(error_body(named_error(error)))
     yield DONE
 
 
-async def _resumed(early: Sequence[Sequence[Any]], batches: Batches) -> Batches:
-    """Yield all batches, those that were read already first."""
+async def _resumed(first: Sequence[bytes], batches: Batches) -> Batches:
+    """Yield all batches, with the one that was read already."""
     async with aclosing(batches):
-        for batch in early:
-            yield batch
+        yield first
         async for batch in batches:
             yield batch
 

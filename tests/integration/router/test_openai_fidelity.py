@@ -420,7 +420,7 @@ async def test_an_answer_that_stops_at_once_is_empty_and_no_abstention(suite: Su
 
     assert whole.choices[0].message.content == text_of(streamed) == ""
     assert metacog_field(whole)["outcome"] == "ANSWERED"
-    assert streamed[-1].choices[0].delta.role == "assistant"
+    assert streamed[0].choices[0].delta.role == "assistant"
 
 
 async def test_a_stop_text_has_no_effect_on_the_stages_before(suite: Suite, scripted: ScriptedLLM) -> None:
@@ -486,6 +486,32 @@ async def test_silence_is_bridged_by_comments(
     assert ": still here" in told_of
     assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in documents(told_of)) == "one two"
     assert told_of[-1] == "data: [DONE]"
+
+
+async def test_a_deliberation_begins_with_its_role_and_is_never_silent(
+    suite: Suite, scripted: ScriptedLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.router.openai_rest.HEARTBEAT_S", 0.1)
+    scripted.answer = cast(thesis="word " * 30)
+    scripted.token_delay_s = 0.02  # each of them is relayed to the router, and none to the client
+
+    told_of = await lines(suite, model="metacog/dialectic")
+
+    role = next(place for place, line in enumerate(told_of) if line.startswith("data: "))
+    assert documents([told_of[role]])[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert told_of[role + 1] == ": still here"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("model", ["metacog", "metacog/system1", "metacog/dialectic", "scripted"])
+async def test_an_answer_is_named_by_its_run_and_by_the_model_that_was_asked_for(
+    suite: Suite, model: str, stream: bool
+) -> None:
+    chunks: list[Any] = await suite.chunks(model) if stream else [await suite.ask(model)]
+
+    run_id = metacog_field(chunks[-1])["run_id"]
+    assert {(chunk.id, chunk.model) for chunk in chunks} == {(f"chatcmpl-{run_id}", model)}
+    assert metacog_field(chunks[-1])["model"] == "scripted"
 
 
 async def test_a_stream_begins_even_if_the_first_token_is_long_in_coming(

@@ -35,7 +35,11 @@ async def test_the_named_system_one_is_one_single_pass_call(suite: Suite, script
 
     answer = await suite.ask("metacog/system1")
 
-    assert (answer.choices[0].message.content, answer.model, answer.object) == ("Hello.", "scripted", "chat.completion")
+    assert (answer.choices[0].message.content, answer.model, answer.object) == (
+        "Hello.",
+        "metacog/system1",
+        "chat.completion",
+    )
     assert len(scripted.bodies) == 1
 
 
@@ -601,7 +605,7 @@ async def test_a_real_model_answers_by_system_one(llm_url: str, database_url: st
         assessed = await suite.ask("metacog", max_tokens=16, metacog={"stage_max_tokens": 16, "assessor": "probe"})
 
     assert answer.choices[0].message.content
-    assert (answer.model, metacog_field(answer)["outcome"]) == ("smollm2", "ANSWERED")
+    assert (metacog_field(answer)["model"], metacog_field(answer)["outcome"]) == ("smollm2", "ANSWERED")
     assert metacog_field(answer)["usage"]["stages"]["system1"]["completion_tokens"] <= 16
     assert metacog_field(assessed)["msv"]["correctness"] is not None
     assert 0 <= metacog_field(assessed)["activation"]["value"] <= 1

@@ -378,6 +378,7 @@ def explanation(run: Run) -> dict[str, Any]:
         "run_id": run.run_id,
         "system": route.system if route else None,
         "strategy": run.strategy,
+        "model": run.model,
         "reason": route.reason if route else "",
         "policy_row": route.policy_row if route else "",
         "decided_by": route.decided_by if route else None,
@@ -440,6 +441,25 @@ def usage(run: Run) -> dict[str, int]:
     }
 
 
+# What a server adds to its replies that is no part of OpenAI's format: llama.cpp's measurements.
+SERVER_FIELDS = frozenset({"timings"})
+
+
+def without_server_fields(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reply, or a chunk, of a model server without the fields that only this server has."""
+    return {name: item for name, item in document.items() if name not in SERVER_FIELDS}
+
+
+def passed_completion(document: Mapping[str, Any], run: Run, chat: ChatRequest) -> dict[str, Any]:
+    """Return the reply of a model server under the names of its run and of the model that was asked for."""
+    return {**without_server_fields(document), "id": completion_id(run.run_id), "model": chat.model}
+
+
+def completion_id(run_id: str) -> str:
+    """Return the identifier of the completion that answers a run, by which its client finds the run again."""
+    return f"chatcmpl-{run_id}"
+
+
 def completion(run: Run, chat: ChatRequest) -> dict[str, Any]:
     """Return a run on System 2 as a chat completion."""
     message = {"role": "assistant", "content": content(run, chat.options), "refusal": None}
@@ -449,7 +469,7 @@ def completion(run: Run, chat: ChatRequest) -> dict[str, Any]:
 
 def head(run_id: str, created: int, chat: ChatRequest, kind: str) -> dict[str, Any]:
     """Return the fields that every completion and every chunk begins with."""
-    return {"id": f"chatcmpl-{run_id}", "object": kind, "created": created, "model": chat.model}
+    return {"id": completion_id(run_id), "object": kind, "created": created, "model": chat.model}
 
 
 class Passthrough:

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import Any
 
 from chassis.json_text import dumps
-from chassis.serving.sse import HEARTBEAT
 from chassis.serving.wire import event_name
 from inference import parse_event, parse_object
 from services.router.service.answering.stop_texts import restarts_answer
@@ -33,18 +32,25 @@ class Writer:
         self._head = chat_completions.head(run_id, int(time.time()), chat, "chat.completion.chunk")
         self._backend = _BackendChunks(own=self._head, include_usage=chat.include_usage)
         self._sent = ""
+        self._has_role = False
         self._text_is_void = False
+        self._held: Sequence[bytes] = ()
 
-    async def chunks(self, batches: AsyncGenerator[Sequence[Any], None]) -> AsyncGenerator[bytes, None]:
-        """Yield chunks for the events, those of a batch together; an empty batch is a heartbeat.
+    async def chunks(self, events: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:
+        """Yield what each event has for the client, and nothing for an event that has nothing.
 
-        The last chunk has the `metacog` field. The end mark is left to the caller, who writes it after an error too.
+        So whoever waits for the next piece sees how long the client has had none. The decision waits for what follows
+        it: an error until then is an ordinary error response. The last chunk has the `metacog` field. The end mark is
+        left to the caller, who writes it after an error too.
         """
-        async with aclosing(batches) as source:
-            async for batch in source:
-                chunks = [chunk for event in batch for chunk in self._chunks(event)]
-                if chunks or not batch:
-                    yield b"".join(chunks) or HEARTBEAT
+        async with aclosing(events) as source:
+            async for event in source:
+                chunks = self._chunks(event)
+                if isinstance(event, Routed):
+                    self._held = chunks
+                elif chunks:
+                    held, self._held = self._held, ()
+                    yield b"".join([*held, *chunks])
 
     def _chunks(self, event: object) -> Sequence[bytes]:
         match event:
@@ -61,7 +67,8 @@ class Writer:
                 self._text_is_void = self._text_is_void or (
                     isinstance(event, RelayedEvent) and bool(self._sent) and restarts_answer(event)
                 )
-                return self._stage_event(event)
+                role = self._role() if isinstance(event, RelayedEvent) else []
+                return [*role, *self._stage_event(event)]
         return []
 
     def _stage_event(self, event: Routed | RelayedEvent | FellBack) -> list[bytes]:
@@ -81,9 +88,14 @@ class Writer:
             return []
         return [self._content(text if self._sent else text.lstrip())]
 
+    def _role(self) -> list[bytes]:
+        """Return the chunk by which a deliberation begins, before any of its text; none if there was one."""
+        return [] if self._has_role else [self._content("")]
+
     def _content(self, text: str) -> bytes:
-        delta = {"content": text} if self._sent else {"role": "assistant", "content": text}
+        delta = {"content": text} if self._has_role else {"role": "assistant", "content": text}
         self._sent += text
+        self._has_role = True
         return self._own(delta)
 
     def _finish(self, run: Run) -> list[bytes]:
@@ -93,7 +105,7 @@ class Writer:
             return self._ended(last, run, self._backend.usage)
         rest = self._rest(chat_completions.content(run, self._chat.options))
         pieces = [self._content(rest)] if rest.strip() else []
-        delta = {} if self._sent else {"role": "assistant", "content": ""}
+        delta = {} if self._has_role else {"role": "assistant", "content": ""}
         return [*pieces, *self._ended(self._chunk(delta, run.finish_reason or "stop"), run, {})]
 
     def _rest(self, text: str) -> str:
@@ -114,7 +126,6 @@ class Writer:
         return [data({**last, **({"usage": totals} if last.get("usage") else {}), **explained})]
 
     def _own(self, delta: Mapping[str, Any], **more: Any) -> bytes:  # noqa: ANN401 - JSON is of any kind
-        self._backend.renamed = True
         return data({**self._chunk(delta), **more})
 
     def _chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
@@ -123,24 +134,22 @@ class Writer:
 
 
 class _BackendChunks:
-    """The backend's chunks pass to the client with their bytes unchanged, but for what OpenAI promises.
+    """The backend's chunks pass to the client with their bytes unchanged, but for their name and what OpenAI promises.
 
     The end of a choice is held back, since the last one contains more; usage comes once, last, and from us.
 
     Args:
-        own: The completion's `id` and `model`, where chunks of ours went before.
+        own: The completion's `id` and `model`.
         include_usage: Whether every chunk has a `usage`.
 
     Attributes:
         began: Whether there was a chunk.
-        renamed: Whether chunks of ours went before, so that the backend's take their name.
         last: The end of a choice that is held back.
         usage: Usage as the backend reports it.
     """
 
     def __init__(self, *, own: Mapping[str, Any], include_usage: bool) -> None:
         self.began = False
-        self.renamed = False
         self.last: Mapping[str, Any] | None = None
         self.usage: Mapping[str, Any] = {}
         self._own = {name: own[name] for name in ("id", "model")}
@@ -149,7 +158,7 @@ class _BackendChunks:
 
     def passed(self, piece: PassedThrough) -> list[bytes]:
         """Return what goes to the client now."""
-        if not self.began and self.renamed:
+        if not self.began:
             self._replacements = _replacements(piece.raw, self._own)
         self.began = True
         chunk = piece.document
@@ -159,7 +168,7 @@ class _BackendChunks:
         if not chunk.get("choices"):
             return []
         ready = self._released()
-        self.last = {**chunk, **self._own} if self.renamed else chunk
+        self.last = {**chat_completions.without_server_fields(chunk), **self._own}
         return ready
 
     def _released(self) -> list[bytes]:

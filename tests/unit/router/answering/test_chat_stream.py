@@ -1,16 +1,18 @@
 """The chunks of a streamed chat completion, from the events of its run."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
-from chassis.serving.sse import HEARTBEAT
+from chassis.serving.sse import HEARTBEAT, in_batches
 from kernel.envelope import Envelope
 from kernel.outcomes import Outcome
 from services.router.openai_rest import completed_stream
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
-from services.router.service.gateway.chat_completions import parsed_request
+from services.router.service.gateway.chat_completions import ChatRequest, parsed_request
 from services.router.service.gateway.chat_stream import DONE, Writer
 from services.router.service.runs.values import FellBack, Run
 
@@ -42,17 +44,24 @@ def ended() -> PassedThrough:
     return PassedThrough(raw=b"data: ...", document=chunk)
 
 
-async def events(*items: object) -> AsyncGenerator[Sequence[object], None]:
-    """A batch for each; an empty one for None."""
+async def events(*items: object) -> AsyncGenerator[object, None]:
     for item in items:
-        yield [] if item is None else [item]
+        yield item
+
+
+async def batches(*pieces: Sequence[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
+    for piece in pieces:
+        yield piece
+
+
+def chat_of(**body: object) -> ChatRequest:
+    given = {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}
+    return parsed_request(given, {})
 
 
 async def written(*items: object, **body: object) -> list[bytes]:
-    chat = parsed_request(
-        {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}, {}
-    )
-    return [chunk async for chunk in completed_stream(Writer("r", chat), events(*items))]
+    pieces = in_batches(Writer("r", chat_of(**body)).chunks(events(*items)), 60.0)
+    return [chunk async for chunk in completed_stream(pieces)]
 
 
 async def chunks(*items: object, **body: object) -> list[dict[str, Any]]:
@@ -65,12 +74,12 @@ def text(sent: list[dict[str, Any]]) -> str:
     return "".join(choice["delta"].get("content", "") for chunk in sent for choice in chunk["choices"])
 
 
-async def test_the_backends_bytes_pass_as_they_came() -> None:
+async def test_the_backends_bytes_pass_as_they_came_but_for_their_name() -> None:
     raw = b'data: {"id":"theirs",  "choices":[{"delta":{"content":"a"}}],"x":1}\r\n\r\n'
 
     sent = await written(PassedThrough(raw=raw), ended(), finished("a"))
 
-    assert sent[0] == raw
+    assert sent[0] == raw.replace(b'"theirs"', b'"chatcmpl-r"')
 
 
 async def test_the_text_of_a_strategy_that_failed_is_set_off_from_the_answer() -> None:
@@ -115,31 +124,47 @@ async def test_every_chunk_has_a_usage_and_only_the_last_one_has_figures() -> No
 
     assert [chunk["usage"] is None for chunk in sent] == [True, True, False]
     assert text(sent) == 'it says "usage" a lot'
-    assert (sent[-1]["choices"], sent[-1]["id"]) == ([], "theirs")
+    assert (sent[-1]["choices"], sent[-1]["id"]) == ([], "chatcmpl-r")
 
 
 async def test_silence_is_a_comment() -> None:
-    assert (await written(None, finished("a")))[0] == HEARTBEAT
+    assert [piece async for piece in completed_stream(batches([b"a"], []))] == [b"a", HEARTBEAT, DONE]
 
 
 async def test_what_came_together_is_written_together() -> None:
-    async def batches() -> AsyncGenerator[Sequence[object], None]:
-        yield [AnswerToken(text="a "), AnswerToken(text="b")]
-        yield [finished("a b")]
+    assert [piece async for piece in completed_stream(batches([b"a", b"b"], [b"c"]))] == [b"ab", b"c", DONE]
 
-    chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True}, {})
-    pieces = [piece async for piece in completed_stream(Writer("r", chat), batches())]
 
-    assert [piece.count(b"data: ") for piece in pieces] == [2, 1, 1]
+async def test_what_is_not_forwarded_does_not_put_off_the_heartbeat() -> None:
+    async def thinking() -> AsyncGenerator[object, None]:
+        while True:
+            yield RelayedEvent(name="stage_token", data={"stage": "THESIS", "text": "hm"})
+            await asyncio.sleep(0.001)
+
+    pieces = in_batches(Writer("r", chat_of()).chunks(thinking()), 0.05)
+    async with aclosing(pieces):
+        begun, silent = [await anext(pieces) for _ in range(2)]
+
+    assert json.loads(begun[0].removeprefix(b"data: "))["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert silent == []
+
+
+async def test_the_measurements_of_llama_cpp_are_left_out() -> None:
+    measured: Mapping[str, Any] = {
+        "id": "theirs", "timings": {"prompt_ms": 3}, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    }  # fmt: skip
+
+    sent = await chunks(passed("a"), PassedThrough(raw=b"data: ...", document=measured), finished("a"))
+
+    assert all("timings" not in chunk for chunk in sent)
 
 
 async def test_a_failure_after_the_beginning_is_sent_in_openais_shape() -> None:
-    async def failing() -> AsyncGenerator[Sequence[object], None]:
-        yield [AnswerToken(text="a")]
+    async def failing() -> AsyncGenerator[Sequence[bytes], None]:
+        yield [b"data: {}"]
         raise ValueError("of no concern to a client")
 
-    chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
-    *_, error, done = [chunk async for chunk in completed_stream(Writer("r", chat), failing())]
+    *_, error, done = [chunk async for chunk in completed_stream(failing())]
 
     assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "internal"
     assert b"concern" not in error
