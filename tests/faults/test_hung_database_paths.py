@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -255,4 +256,6 @@ async def test_experience_is_unknown_before_the_callers_own_deadline(
 
     assert {agent["unknown_reason"] for agent in healthy["agents"]} == {"no right answer of this agent is recorded yet"}
     [reason] = {agent["unknown_reason"] for agent in frozen["agents"]}
-    assert reason.startswith("comparing the question took more than 1.8")
+    found = re.match(r"comparing the question took more than ([\d.]+) s", reason)
+    assert found
+    assert 0 < float(found[1]) < 2
