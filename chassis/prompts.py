@@ -115,9 +115,9 @@ _UNSEEN = (
     r"[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
 )
-_OPENING = r"(?:[<＜﹤‹〈⟨〈❮❰⧼˂ᐸ≺]|&lt;|&\#0*60;|&\#x0*3c;)"
-_CLOSING = r"(?:[>＞﹥›〉⟩〉❯❱⧽˃ᐳ≻]|&gt;|&\#0*62;|&\#x0*3e;)"
-_SLASH = r"(?:[/\\／∕⁄⧸╱⟋＼﹨]|&\#0*47;|&\#x0*2f;|&sol;)"
+_OPENING = r"(?:[<＜﹤‹〈⟨〈❮❰⧼˂ᐸ≺]|&(?:amp;?)*(?:lt|\#0*60|\#x0*3c);?)"
+_CLOSING = r"(?:[>＞﹥›〉⟩〉❯❱⧽˃ᐳ≻]|&(?:amp;?)*(?:gt|\#0*62|\#x0*3e);?)"
+_SLASH = r"(?:[/\\／∕⁄⧸╱⟋＼﹨]|&(?:amp;?)*(?:sol|\#0*47|\#x0*2f);?)"
 # Letters of other alphabets that look like Latin ones.
 _LOOKALIKES: Mapping[str, str] = {
     "a": "аɑα", "b": "ЬВв", "c": "сϲᴄ", "d": "ԁ", "e": "еєҽε", "f": "ϝ", "g": "ɡ", "h": "һн", "i": "іιıɩ", "j": "ј",
