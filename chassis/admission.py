@@ -7,6 +7,7 @@ what callers share, such as connections, each gets `CallerShares`, and a bounded
 import asyncio
 import math
 import time
+from collections import Counter as Counts
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -28,6 +29,11 @@ LONGEST_RETRY_S = 30
 NEWEST_WEIGHT = 0.1
 # Bodies of requests that one process holds together by default: at four times that, it stays below 1 GiB [bytes].
 MAX_HELD_BODY_BYTES = 192 * 2**20
+
+# A body that is longer is a large one; the large ones together, and those of one API key, hold a share of the bytes at
+# most, so that other requests find room while models work for them [bytes], [0..1].
+LARGE_BODY_BYTES = 2 * 2**20
+LARGE_SHARE, LARGE_SHARE_OF_KEY = 2 / 3, 1 / 2
 
 # Reasons of errors of overload; that of a backend may have no time to retry.
 OVERLOAD_REASONS = frozenset({"OVERLOADED", "BACKEND_OVERLOADED"})
@@ -128,6 +134,8 @@ class AdmissionLimit:
 class ByteLimit:
     """A byte limit bounds the bytes that all work of one kind holds together.
 
+    Large holders (`LARGE_BODY_BYTES`) share a part of them, and those of one API key a smaller one.
+
     Args:
         kind: What holds them, for messages and metrics.
         most: Bytes that may be held [bytes, >= 1]; one holder alone may have more, since its own limit bounds that.
@@ -140,6 +148,7 @@ class ByteLimit:
         self.kind = kind
         self.held = 0
         self._most = most
+        self._large: Counts[str] = Counts()
 
     @contextmanager
     def share(self) -> Iterator["ByteShare"]:
@@ -148,19 +157,39 @@ class ByteLimit:
         try:
             yield share
         finally:
-            self.held -= share.held
+            self.add(share.key, share.held, 0)
 
-    def check(self, own: int, wanted: int) -> None:
+    def check(self, key: str, own: int, wanted: int) -> None:
         """Return if a holder of `own` bytes may hold `wanted` ones.
+
+        Args:
+            key: Name of its API key.
+            own: What it holds [bytes].
+            wanted: What it would hold instead [bytes].
 
         Raises:
             Overloaded: When all together would hold too many; contains when to retry.
         """
-        others = self.held - own
-        if others > 0 and others + wanted > self._most:
+        self._check(self.kind, self.held - own, wanted, self._most)
+        if wanted > LARGE_BODY_BYTES:
+            large = own if own > LARGE_BODY_BYTES else 0
+            kind = f"large {self.kind}"
+            self._check(kind, self._large.total() - large, wanted, int(self._most * LARGE_SHARE))
+            of_key = int(self._most * LARGE_SHARE_OF_KEY)
+            self._check(f"{kind} of this API key", self._large[key] - large, wanted, of_key)
+
+    def add(self, key: str, own: int, wanted: int) -> None:
+        """Count `wanted` bytes in place of a holder's `own`."""
+        self.held += wanted - own
+        self._large[key] += sum(sign * size for sign, size in ((1, wanted), (-1, own)) if size > LARGE_BODY_BYTES)
+        if not self._large[key]:
+            del self._large[key]
+
+    def _check(self, kind: str, others: int, wanted: int, most: int) -> None:
+        if others > 0 and others + wanted > most:
             OVERLOADED.labels(self.kind).inc()
             raise Overloaded(
-                f"{self.kind} in progress hold {self.held} bytes, of {self._most} that they may hold; "
+                f"{kind} in progress hold {others} bytes, of {most} that they may hold; "
                 f"try again in {SHORTEST_RETRY_S} s",
                 kind=self.kind,
                 retry_after_s=str(SHORTEST_RETRY_S),
@@ -168,13 +197,15 @@ class ByteLimit:
 
 
 class ByteShare:
-    """A share is what one holder has of a `ByteLimit`.
+    """A share is what one holder, the request being served, has of a `ByteLimit`.
 
     Attributes:
+        key: Name of its API key.
         held: Bytes that it holds [bytes].
     """
 
     def __init__(self, limit: ByteLimit) -> None:
+        self.key = CALLER_KEY.get()
         self.held = 0
         self._limit = limit
 
@@ -185,8 +216,8 @@ class ByteShare:
             Overloaded: When all together would hold too many.
         """
         if count > self.held:
-            self._limit.check(self.held, count)
-            self._limit.held += count - self.held
+            self._limit.check(self.key, self.held, count)
+            self._limit.add(self.key, self.held, count)
             self.held = count
 
 

@@ -8,6 +8,8 @@ from kernel.values import value
 
 ChatMessage = Mapping[str, Any]
 
+# Messages of a chat at most, and parts of messages at most [count]: reading takes time for each.
+MOST_MESSAGES = 10_000
 # Parts of a chat message that are text.
 TEXT_PARTS = ("text", "refusal")
 
@@ -116,7 +118,8 @@ def turns_of_chat(chat: object) -> list[Turn]:
     r"""Return the messages of a chat completion as turns of text; parts that are no text are named in brackets.
 
     Raises:
-        MalformedRequest: For what is no list of messages with a role and a text or parts; names the field.
+        MalformedRequest: For what is no list of messages with a role and a text or parts, and for more than
+            `MOST_MESSAGES` messages or parts; names the field.
 
     Example:
         >>> turns_of_chat([{"role": "user", "content": [{"type": "text", "text": "Who?"}, {"type": "image_url"}]}])
@@ -124,6 +127,11 @@ def turns_of_chat(chat: object) -> list[Turn]:
     """
     if not isinstance(chat, list) or not chat:
         raise MalformedRequest("messages: give at least one message", field="messages")
+    contents = [message.get("content") for message in chat if isinstance(message, dict)]
+    counts = {"messages": len(chat), "parts of messages": sum(len(one) for one in contents if isinstance(one, list))}
+    for what, count in counts.items():
+        if count > MOST_MESSAGES:
+            raise MalformedRequest(f"messages: at most {MOST_MESSAGES:,} {what}, not {count:,}", field="messages")
     return [_turn(place, message) for place, message in enumerate(chat)]
 
 

@@ -20,6 +20,8 @@ MOST_CLAIMS = 64
 MOST_CHARACTERS = 1_000
 # Characters that are cut into sentences at a time: the splitter's time grows with their square in some scripts.
 PIECE_CHARACTERS = 8_000
+# A word that is longer may be cut.
+LONGEST_WORD = 1_000
 
 _FINAL = re.compile(r"^[\s>#*_`~-]*(?:the\s+|my\s+)?final\s+answer[\s*_`]*(?:is\s*)?[:\uff1a].*$", re.IGNORECASE)
 _MARKER = re.compile(r"^\s*(?:[-*+>#]+\s+|\(?\d{1,2}[.)]\s+|step\s+\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
@@ -69,9 +71,13 @@ def claims(text: str) -> tuple[Claim, ...]:
 
 
 def _sentences(line: str) -> Iterator[str]:
-    """Yield the sentences of a line; a line longer than `PIECE_CHARACTERS` is cut there too."""
-    for start in range(0, len(line), PIECE_CHARACTERS):
-        yield from _segments(line[start : start + PIECE_CHARACTERS])
+    """Yield the sentences of a line; a line longer than `PIECE_CHARACTERS` is cut there too, between words."""
+    while len(line) > PIECE_CHARACTERS:
+        between_words = line.rfind(" ", PIECE_CHARACTERS - LONGEST_WORD, PIECE_CHARACTERS)
+        end = PIECE_CHARACTERS if between_words < 0 else between_words
+        yield from _segments(line[:end])
+        line = line[end:]
+    yield from _segments(line)
 
 
 def _segments(piece: str) -> Sequence[str]:

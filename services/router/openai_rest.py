@@ -177,7 +177,8 @@ async def _streamed_completion(events: Events, chat: ChatRequest) -> Response:
     try:
         first = await anext(batches, ())
     except asyncio.CancelledError:
-        await events.aclose()  # the writer may not have begun to read them
+        with suppress(RuntimeError):  # the writer reads them, and closes them itself
+            await events.aclose()
         raise
     except Exception as error:  # noqa: BLE001 - the edge: what is no MetacogError is a bug, logged and named
         return _error_response(error, started)

@@ -162,6 +162,14 @@ def test_the_example_of_tls_takes_bodies_as_large_as_the_suite_does() -> None:
     }
 
 
+def test_the_example_of_tls_keeps_no_large_chats_in_its_small_memory() -> None:
+    text = (ROOT / "docker/tls/nginx.conf").read_text()
+
+    [chats] = re.findall(r"location /v1/chat/completions \{(.*?)\}", text, flags=re.DOTALL)
+
+    assert "proxy_request_buffering off;" in chats
+
+
 def test_the_example_of_tls_bounds_what_one_address_may_do() -> None:
     text = (ROOT / "docker/tls/nginx.conf").read_text()
     zones = dict(re.findall(r"limit_(conn|req)_zone \$binary_remote_addr zone=(\w+):", text))

@@ -113,6 +113,12 @@ async def test_a_recording_is_replayed_without_a_model(arbiter: Api) -> None:
             "INVALID_ARGUMENT",
             "RECORDING_TOO_SHORT",
         ),
+        (
+            "Replay",
+            {"recorded_solver_samples": [{"solver": 0, "answer": "4"}], "arbitration_samples": 5000},
+            "INVALID_ARGUMENT",
+            "REQUEST_OVER_LIMIT",
+        ),
     ],
 )
 async def test_an_error_has_one_code_and_one_reason(

@@ -10,6 +10,7 @@ import time
 from dataclasses import fields, replace
 
 from chassis.serving.events import Emit
+from chassis.shared_results import FairThreads
 from chassis.telemetry import STAGE_SECONDS
 from inference import DeadlineExceeded, Spend
 from kernel.answers import entropy
@@ -32,7 +33,11 @@ from services.arbiter.service.stages import ARBITRATE, SOLVE, Batch, Stages
 from services.arbiter.service.values import Critique, CritiqueFinished, Event, SolversFinished
 
 LIMITS_REACHED = (BudgetExhausted.reason, DeadlineExceeded.reason)
+# Share of the time left in which the level of early stopping is computed [0..1].
+LEVEL_SHARE = 0.25
 UNDECIDED = "{}; such answers count as different"
+
+_levels = FairThreads("stopping levels", threads=1, waiting=16)
 
 
 class ArbitrationRun:
@@ -261,13 +266,26 @@ class ArbitrationRun:
     async def _arbitrate(self) -> None:
         """Draw arbitration samples, all at once or in growing batches until the answer is settled."""
         started_at, rule = time.monotonic(), self._plan.rule
-        level = await asyncio.to_thread(lambda: rule.level) if self._plan.adaptive else 0.0
+        level = await self._level() if self._plan.adaptive else 0.0
         for goal in rule.looks if self._plan.adaptive else (rule.samples,):
             if not await self._draw_arbiter(goal) or (goal < rule.samples and self._may_stop(level)):
                 break
         if self.state.tally.solver and not self.state.tally.arbiter:
             self.reasons.append("no arbitration sample holds a valid answer; the solvers' vote is the answer")
         STAGE_SECONDS.labels(ARBITRATE).observe(time.monotonic() - started_at)
+
+    async def _level(self) -> float:
+        """Return the level at which arbitration stops early; 0, which only an uncatchable answer passes, when late.
+
+        It takes seconds for hundreds of samples, whose number the caller chooses.
+        """
+        rule = self._plan.rule
+        try:
+            async with asyncio.timeout(self._spend.seconds_left() * LEVEL_SHARE):
+                return await _levels.run(lambda: rule.level)
+        except TimeoutError:
+            self.reasons.append("the level of early stopping was not computed in time; only a sure answer stops early")
+            return 0.0
 
     async def _draw_arbiter(self, goal: int) -> bool:
         """Draw until there are `goal` arbitration samples; return whether that was possible."""

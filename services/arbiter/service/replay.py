@@ -138,6 +138,7 @@ async def replay(
     Raises:
         MalformedRequest: For a recording without solver samples.
         RequestOverLimit: For too many samples or solvers.
+        Overloaded: When as many replays of this API key wait as may.
         RecordingTooShort: When a sample is needed that was not recorded; names it.
     """
     started_at = time.monotonic()
@@ -169,7 +170,8 @@ def _discard(_: Event) -> None:
 def _check(request: ReplayRequest, most: MeasureLimits) -> None:
     if not request.recorded_solver_samples:
         raise MalformedRequest("recorded_solver_samples: give at least one", field="recorded_solver_samples")
-    drawn = max(len(request.recorded_solver_samples), len(request.recorded_arbitration_samples))
+    lengths = (len(request.recorded_solver_samples), len(request.recorded_arbitration_samples))
+    drawn = max(*lengths, request.arbitration_samples or 0)
     if drawn > most.samples:
         raise RequestOverLimit(f"at most {most.samples} samples, not {drawn}", limit=str(most.samples))
     solvers = max(sample.solver or 0 for sample in request.recorded_solver_samples) + 1

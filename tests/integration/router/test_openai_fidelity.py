@@ -365,8 +365,8 @@ async def test_usage_counts_the_assessment_too(suite: Suite) -> None:
     whole = await suite.ask("metacog")
     chunks = await suite.chunks("metacog", stream_options=USAGE)
 
-    for told_of, usage in ((metacog_field(whole), whole.usage), (metacog_field(chunks[-1]), chunks[-1].usage)):
-        stages = told_of["usage"]["stages"]
+    for reported, usage in ((metacog_field(whole), whole.usage), (metacog_field(chunks[-1]), chunks[-1].usage)):
+        stages = reported["usage"]["stages"]
         assert set(stages) == {"assess", "system1"}
         assert usage is not None
         assert usage.completion_tokens == sum(spent["completion_tokens"] for spent in stages.values())
@@ -481,11 +481,11 @@ async def test_silence_is_bridged_by_comments(
     scripted.answer = cast(system1="one two")
     scripted.token_delay_s = 0.25
 
-    told_of = await lines(suite)
+    received = await lines(suite)
 
-    assert ": still here" in told_of
-    assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in documents(told_of)) == "one two"
-    assert told_of[-1] == "data: [DONE]"
+    assert ": still here" in received
+    assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in documents(received)) == "one two"
+    assert received[-1] == "data: [DONE]"
 
 
 async def test_a_deliberation_begins_with_its_role_and_is_never_silent(
@@ -495,11 +495,11 @@ async def test_a_deliberation_begins_with_its_role_and_is_never_silent(
     scripted.answer = cast(thesis="word " * 30)
     scripted.token_delay_s = 0.02  # each of them is relayed to the router, and none to the client
 
-    told_of = await lines(suite, model="metacog/dialectic")
+    received = await lines(suite, model="metacog/dialectic")
 
-    role = next(place for place, line in enumerate(told_of) if line.startswith("data: "))
-    assert documents([told_of[role]])[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    assert told_of[role + 1] == ": still here"
+    role = next(place for place, line in enumerate(received) if line.startswith("data: "))
+    assert documents([received[role]])[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert received[role + 1] == ": still here"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

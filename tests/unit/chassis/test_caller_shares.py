@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from chassis.admission import CALLER_KEY, CallerShares
+from chassis.admission import CALLER_KEY, ByteLimit, CallerShares
 from chassis.shared_results import SharedResults
 from kernel.errors import Code, Overloaded
 
@@ -175,3 +176,45 @@ async def test_those_who_wait_for_a_result_whose_caller_is_rejected_share_one_of
 
     assert all(isinstance(task.exception(), Overloaded) for task in rejected)
     assert ([task.result() for task in joining], computed) == (["two"] * 3, ["ann one", "ben two"])
+
+
+MIB = 2**20
+
+
+def test_large_bodies_leave_room_for_small_ones_and_those_of_one_key_for_other_keys() -> None:
+    limit = ByteLimit("request bodies", 192 * MIB)
+    with ExitStack() as held:
+
+        def take(key: str, mebibytes: int) -> None:
+            token = CALLER_KEY.set(key)
+            try:
+                held.enter_context(limit.share()).hold(mebibytes * MIB)
+            finally:
+                CALLER_KEY.reset(token)
+
+        for _ in range(3):
+            take("ann", 32)
+        with pytest.raises(Overloaded, match="of this API key in progress hold 100663296 bytes, of 100663296"):
+            take("ann", 32)
+        take("ben", 32)  # 128 MiB are all that large ones may hold
+        with pytest.raises(Overloaded, match="large request bodies in progress hold"):
+            take("cid", 32)
+        for _ in range(64):
+            take("ann", 1)
+        with pytest.raises(Overloaded, match="request bodies in progress hold 201326592 bytes"):
+            take("cid", 1)
+    assert limit.held == 0
+    with limit.share() as share:
+        share.hold(96 * MIB)  # nothing is left of what was given back
+        share.hold(100 * MIB)  # and one alone may have more
+
+
+def test_a_body_that_becomes_large_while_it_comes_counts_as_large() -> None:
+    limit = ByteLimit("request bodies", 12 * MIB)
+    with limit.share() as first, limit.share() as second:
+        first.hold(1 * MIB)
+        first.hold(5 * MIB)
+        second.hold(1 * MIB)
+        with pytest.raises(Overloaded, match="of this API key"):
+            second.hold(3 * MIB)
+        second.hold(2 * MIB)

@@ -153,13 +153,11 @@ class _BackendChunks:
         self.last: Mapping[str, Any] | None = None
         self.usage: Mapping[str, Any] = {}
         self._own = {name: own[name] for name in ("id", "model")}
-        self._replacements: Sequence[tuple[re.Pattern[bytes], bytes]] = ()
+        self._replacements: Sequence[Replacement] = ()
         self._include_usage = include_usage
 
     def passed(self, piece: PassedThrough) -> list[bytes]:
         """Return what goes to the client now."""
-        if not self.began:
-            self._replacements = _replacements(piece.raw, self._own)
         self.began = True
         chunk = piece.document
         if chunk is None:
@@ -178,24 +176,64 @@ class _BackendChunks:
         return [data({**held, "usage": None} if self._include_usage else held)]
 
     def _completed(self, raw: bytes) -> bytes:
-        """Return `raw` with our id and model where it needs them, and with a null usage where each chunk has one."""
-        for theirs, ours in self._replacements:
-            raw = theirs.sub(ours, raw, count=1)
-        if self._include_usage and raw.startswith(b"data:"):
+        """Return `raw` with our id and model, and with a null usage where each chunk has one; a comment as it is."""
+        if not raw.startswith(b"data:"):
+            return raw
+        raw = self._renamed(raw)
+        if self._include_usage:
             chunk = raw.rstrip()
             if chunk.endswith(b"}") and b'"usage"' not in chunk:
                 return chunk[:-1] + b',"usage":null}\n\n'
         return raw
 
+    def _renamed(self, raw: bytes) -> bytes:
+        """Return a chunk with our id and model, its bytes otherwise as they came; written anew where that is unsafe."""
+        renamed = _replaced(raw, self._replacements)
+        if renamed is not None:
+            return renamed
+        chunk = parse_object(parse_event(raw).data or b"")
+        if not chunk:
+            return raw
+        self._replacements = _replacements(chunk, self._own)
+        renamed = _replaced(raw, self._replacements)
+        return data({**chat_completions.without_server_fields(chunk), **self._own}) if renamed is None else renamed
 
-def _replacements(raw: bytes, own: Mapping[str, Any]) -> Sequence[tuple[re.Pattern[bytes], bytes]]:
-    """Return what is replaced in chunks like `raw`, and by what, so that they have the `own` id and model."""
-    theirs = parse_object(parse_event(raw).data or b"")
-    pairs = [(name, dumps(theirs[name]), dumps({name: ours})[1:-1]) for name, ours in own.items() if theirs.get(name)]
+
+# The name of a field in quotes, the field with its value as the model server writes it, and the field as we write it.
+Replacement = tuple[bytes, re.Pattern[bytes], bytes]
+
+
+def _replacements(chunk: Mapping[str, Any], own: Mapping[str, Any]) -> Sequence[Replacement]:
+    """Return how chunks like `chunk` get the `own` id and model; nothing where one of the two has no text."""
+    if not all(isinstance(chunk.get(name), str) for name in own):
+        return ()
     return [
-        (re.compile(rb'"%s"\s*:\s*%s' % (name.encode(), re.escape(old))), new.replace(b"\\", rb"\\"))
-        for name, old, new in pairs
+        (
+            dumps(name),
+            re.compile(rb"%s\s*:\s*%s" % (dumps(name), re.escape(dumps(chunk[name])))),
+            dumps({name: ours})[1:-1].replace(b"\\", rb"\\"),
+        )
+        for name, ours in own.items()
     ]
+
+
+_SERVER_FIELDS = tuple(map(dumps, sorted(chat_completions.SERVER_FIELDS)))
+
+
+def _replaced(raw: bytes, replacements: Sequence[Replacement]) -> bytes | None:
+    """Return a chunk with all fields replaced; None where one is not there once, e.g. beside the id of a tool call.
+
+    None too where the chunk has fields that only its model server has.
+    """
+    if not replacements or any(name in raw for name in _SERVER_FIELDS):
+        return None
+    for name, theirs, ours in replacements:
+        if raw.count(name) != 1:
+            return None
+        raw, found = theirs.subn(ours, raw)
+        if not found:
+            return None
+    return raw
 
 
 def data(document: object) -> bytes:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kernel.arbitration.claims import (
     MOST_CLAIMS,
+    PIECE_CHARACTERS,
     Claim,
     EmbeddedClaims,
     claim_shares,
@@ -160,3 +161,9 @@ def test_the_three_shares_sum_to_one(cosines: list[float], below: float) -> None
     assert found.semantic is not None
     assert found.untraced is not None
     assert found.symbolic + found.semantic + found.untraced == pytest.approx(1.0)
+
+
+def test_a_long_line_is_cut_between_words() -> None:
+    line = "x" * (PIECE_CHARACTERS - 4) + " 123456 boxes. Then 5."
+
+    assert {number for claim in claims(line) for number in claim.numbers} == {"123456", "5"}

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from chassis.serving.sse import HEARTBEAT, in_batches
 from kernel.envelope import Envelope
 from kernel.outcomes import Outcome
@@ -75,11 +77,11 @@ def text(sent: list[dict[str, Any]]) -> str:
 
 
 async def test_the_backends_bytes_pass_as_they_came_but_for_their_name() -> None:
-    raw = b'data: {"id":"theirs",  "choices":[{"delta":{"content":"a"}}],"x":1}\r\n\r\n'
+    raw = b'data: {"id":"theirs",  "choices":[{"delta":{"content":"a"}}],"model":"m"}\r\n\r\n'
 
     sent = await written(PassedThrough(raw=raw), ended(), finished("a"))
 
-    assert sent[0] == raw.replace(b'"theirs"', b'"chatcmpl-r"')
+    assert sent[0] == raw.replace(b'"theirs"', b'"chatcmpl-r"').replace(b'"m"', b'"metacog"')
 
 
 async def test_the_text_of_a_strategy_that_failed_is_set_off_from_the_answer() -> None:
@@ -172,3 +174,46 @@ async def test_a_failure_after_the_beginning_is_sent_in_openais_shape() -> None:
     assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "internal"
     assert b"concern" not in error
     assert done == DONE
+
+
+def ids_and_models(pieces: Sequence[bytes]) -> set[tuple[str, str]]:
+    chunks = [json.loads(one.removeprefix(b"data: ")) for one in pieces if one.startswith(b"data: ")]
+    return {(chunk["id"], chunk["model"]) for chunk in chunks}
+
+
+def raw_chunk(text: str) -> PassedThrough:
+    return PassedThrough(raw=b"data: " + text.encode() + b"\n\n")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [PassedThrough(raw=b": ping\n\n"), passed("a", model="m"), passed("b", model="m")],
+        [passed("a", model="m", id="1"), passed("b", model="m", id="2"), passed("c", model="m", id="3")],
+        [passed("a"), passed("b", model="m")],
+        [passed("a", model="m", id=""), passed("b", model="m", id=None)],
+        [raw_chunk(r'{"id":"1","model":"org\/m","choices":[{"index":0,"delta":{"content":"a"}}]}')],
+        [raw_chunk('{"choices":[{"index":0,"delta":{"content":"a"}}],"id":"1","model":"m","timings":{"ms":1}}')],
+        [passed("a", provider={"model": "m"}, model="m"), passed("b", provider={"model": "m"}, model="m")],
+    ],
+    ids=["comment first", "an id for each", "model later", "no id", "escaped", "fields last", "same value inside"],
+)
+async def test_all_chunks_have_the_id_of_the_run_and_the_model_that_was_asked_for(
+    pieces: Sequence[PassedThrough],
+) -> None:
+    written = [one async for one in Writer("r", chat_of()).chunks(events(*pieces, ended(), finished("abc")))]
+
+    assert ids_and_models(written) == {("chatcmpl-r", "metacog")}
+    assert b"timings" not in b"".join(written)
+
+
+async def test_a_text_that_looks_like_a_name_and_the_id_of_a_tool_call_stay_as_they_are() -> None:
+    text = 'He wrote "id": "theirs" and "model": "m".'
+    calls = [{"index": 0, "delta": {"tool_calls": [{"id": "theirs", "index": 0}]}, "finish_reason": None}]
+    given = [passed(text, model="m"), passed(text, model="m", choices=calls), passed(text, model="m")]
+
+    written = [one async for one in Writer("r", chat_of()).chunks(events(*given))]
+
+    assert ids_and_models(written) == {("chatcmpl-r", "metacog")}
+    deltas = [json.loads(one.removeprefix(b"data: "))["choices"][0]["delta"] for one in written]
+    assert deltas == [{"content": text}, {"tool_calls": [{"id": "theirs", "index": 0}]}, {"content": text}]
