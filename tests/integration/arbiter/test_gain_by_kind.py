@@ -16,6 +16,7 @@ import pytest
 
 from chassis import database as db
 from cli.terminal.exits import OK
+from inference import kinds
 from kernel.learning.gain_words import DECIDING_LABELS
 from kernel.msv.assessors import AssessorName
 from kernel.policy import Policy, PolicyRow
@@ -117,6 +118,14 @@ class Examined:
     database_url: str
     none: Mapping[str, Sequence[Body]]
     some: Mapping[str, Sequence[Body]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient() -> Iterator[None]:
+    """The encoder may take its time: on a busy machine a kind would else be unknown."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kinds, "KIND_TIMEOUT_S", 30.0)
+        yield
 
 
 @pytest.fixture(scope="module")
