@@ -212,7 +212,7 @@ def error_bound(samples: int, first_batch: int, level: float) -> float:
         The bound [0..1].
 
     Example:
-        >>> error_bound(3, 1, 1.0), largest_error(50, 6, 0.001) <= error_bound(50, 6, 0.001) < 0.02
+        >>> error_bound(3, 1, 1.0), largest_error(50, 6, 0.001) <= error_bound(50, 6, 0.001) < 0.03
         (1.0, True)
     """
     stops = looks(samples, first_batch)[:-1]
