@@ -29,7 +29,6 @@ EXPECTED = {
     "metacog route --msv": r"(?s)SYSTEM TWO.*total fitness 4\.300",
     "metacog feedback": r"(?s)stored; used by.*documents: 1.*glossary\.md #",
     "requests.jsonl": r"2 of 2 answered",
-    "questions.jsonl": r"2 of 2 answered",
     "models check": r"the models can be used",
     "metacog exam": r"(?s)share right.*model:\S+ +commonsense_inference.*model:\S+: 2 labels sent",
     "qwen3:8b": r"model qwen3:8b at http://127\.0\.0\.1:11434/v1",
