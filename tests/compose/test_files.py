@@ -282,10 +282,9 @@ NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 def test_every_line_of_the_threat_model_names_the_test_that_shows_it() -> None:
     text = (ROOT / "docs/security.md").read_text()
-    lines = re.findall(r"^(?:- \*\*|\| (?!from)).*$", text, re.MULTILINE)
+    lines = re.findall(r"^- \*\*.*$", text, re.MULTILINE)
 
     assert len(lines) > 60
-    assert sum(line.startswith("|") for line in text.splitlines()) == sum(line.startswith("|") for line in lines) + 2
     assert [line for line in lines if not NAMED_TEST.search(line)] == []
 
 
