@@ -2,7 +2,8 @@
 
 A message becomes plain data exactly as REST spells it (enum values without the enum's prefix, undefined numbers as
 None, a message whose single field is named `by_...` as that field itself), and plain data becomes a value through the
-same validation that REST bodies go through. So a service needs no translator of its own.
+same validation that REST bodies go through. So a service needs no translator of its own; nor does a client of REST,
+which reads replies by `from_rest`.
 """
 
 import re
@@ -11,18 +12,25 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+from metacog.common.v1 import rest_pb2
 from pydantic import Field, TypeAdapter, ValidationError
 
 from chassis.json_text import InvalidJson, loads_request, nul_problem, place_of_nul
 from kernel.errors import MalformedRequest
 from kernel.renamed_fields import RENAMED_FIELDS
 
+if TYPE_CHECKING:
+    from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
+
 M = TypeVar("M", bound=Message)
+
+
+V = TypeVar("V", bound=int)
 
 
 T = TypeVar("T")
@@ -53,6 +61,29 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 def plain(message: Message) -> dict[str, Any]:
     """Return `message` as plain data, spelled as REST spells it; undefined fields are None."""
     return {name: _plain_field(message, field) for name, field in _fields(message.DESCRIPTOR).items()}
+
+
+def word(kind: "_EnumTypeWrapper[V]", number: V) -> str:
+    """Return the word of a value of an enum, as REST spells it; empty for what is not stated.
+
+    Example:
+        >>> from metacog.common.v1.stage_pb2 import ROLE_CRITIC, ROLE_UNSPECIFIED, Role
+        >>> word(Role, ROLE_CRITIC), word(Role, ROLE_UNSPECIFIED)
+        ('CRITIC', '')
+    """
+    return enum_names(kind.DESCRIPTOR).get(number) or ""
+
+
+def optional(message: Message, name: str) -> Any:  # noqa: ANN401 - of the field's own kind
+    """Return what a field holds that may be left out; None where it is.
+
+    Example:
+        >>> from metacog.common.v1 import msv_pb2
+        >>> state = msv_pb2.MSV(correctness=0.0)
+        >>> optional(state, "correctness"), optional(state, "conflict")
+        (0.0, None)
+    """
+    return getattr(message, name) if message.HasField(name) else None
 
 
 def event(message: Message) -> tuple[str, Any]:
@@ -170,11 +201,47 @@ def known_part(data: Mapping[str, Any], kind: type[Message]) -> dict[str, Any]:
 
     So what another version of a service stored goes through gRPC as far as this version's contract has it.
     """
-    return _known_fields(data, _fields(kind().DESCRIPTOR))
+    return _known_fields(data, _fields_on_rest(kind().DESCRIPTOR))
 
 
-def _known_fields(data: Mapping[str, Any], known: Mapping[str, FieldDescriptor]) -> dict[str, Any]:
-    return {name: _known(item, known[name]) for name, item in data.items() if name in known}
+def from_rest(content: object, kind: type[M]) -> M:
+    """Return what REST wrote, a JSON reply or event, as a message of `kind`: the opposite of `plain`.
+
+    What is null there is unset. Fields, and words of enums, that a newer server may write are left out.
+
+    Raises:
+        ValueError: When the content has another form than the contract's; the message names the problem.
+    """
+    name = kind.DESCRIPTOR.name
+    if not isinstance(content, Mapping):
+        raise ValueError(f"it is {type(content).__name__}, and no {name} of the contract")
+    try:
+        return to_proto(known_part(content, kind), kind)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"it is no {name} of the contract: {error}") from error
+
+
+def _known_fields(data: Mapping[str, Any], known: Mapping[str, Sequence[FieldDescriptor]]) -> dict[str, Any]:
+    placed = ((_field_on_rest(known.get(name, ()), item), item) for name, item in data.items())
+    return {field.name: _known(item, field) for field, item in placed if field is not None}
+
+
+def _field_on_rest(candidates: Sequence[FieldDescriptor], item: object) -> FieldDescriptor | None:
+    """Return the field of an item on REST: of several with its name, the one whose message knows most of the item."""
+    if len(candidates) < 2 or not isinstance(item, Mapping):
+        return next(iter(candidates), None)
+    return min(candidates, key=lambda field: len(item.keys() - _fields(field.message_type).keys()))
+
+
+@cache
+def _fields_on_rest(descriptor: Descriptor) -> dict[str, list[FieldDescriptor]]:
+    """Return the fields of a message by each name that they have, the field of that very name first."""
+    found = {field.name: [field] for field in descriptor.fields}
+    for field in descriptor.fields:
+        shared = field.GetOptions().Extensions[rest_pb2.rest_name]
+        if shared:
+            found.setdefault(shared, []).append(field)
+    return found
 
 
 def _known(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
@@ -197,7 +264,7 @@ def _known_item(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - pla
         return _known(item, wrapped)
     if field.message_type is None or not isinstance(item, Mapping):
         return item
-    return _known_fields(item, _fields(field.message_type))
+    return _known_fields(item, _fields_on_rest(field.message_type))
 
 
 def _without_none(data: object) -> object:

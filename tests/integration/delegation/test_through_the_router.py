@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from metacog.router.v1.router_pb2 import AnswerResponse, GetRunResponse
 from openai import AsyncOpenAI
 
+from chassis.serving.wire import from_rest
 from tests.support.apis import RestApi, RpcApi
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -33,6 +35,8 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
         run = events[-1][1]["run"]
         rest = RestApi(router.rest, ROUTER)
         whole = (await rest.ask("GetRun", run_id=run["run_id"]))["run"]
+        [message] = await api.messages("GetRun", {"run_id": run["run_id"]})
+        by_rest = [from_rest({name: data}, AnswerResponse) for name, data in await rest.events("Answer", **fields)]
         feedback = await api.ask("SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True)
         executor = whole["deliberation"]["executor"]
 
@@ -43,6 +47,8 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
         await until(has_learned)
         page = await delegation.api("rpc").ask("ExportProfiles", agent=executor, include_history=True)
 
+    assert from_rest({"run": whole}, GetRunResponse) == message
+    assert [event.WhichOneof("event") for event in by_rest] == [name for name, _ in events]
     deliberation: dict[str, Any] = whole["deliberation"]
     streamed = {name: data for name, data in events}
     assert {"task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered"} <= set(streamed)
@@ -59,9 +65,8 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
     assert feedback["delegation_tasks"] == 1
     [step] = page["profiles"][0]["history"]
     assert (step["task_id"], step["outcome"]) == (deliberation["task_id"], 1)
-    [solve] = [body for body in scripted.bodies if "response_format" not in body]
-    assert solve["max_tokens"] == 20
-    assert "seed" in solve
+    solved = [body for body in scripted.bodies if "response_format" not in body]
+    assert [(body["max_tokens"], "seed" in body) for body in solved] == [(20, True)] * 2
 
 
 @pytest.mark.parametrize(("rated", "mode", "state"), [(10, "COLLABORATED", "PRIOR"), (90, "EXECUTED", "UNCALIBRATED")])

@@ -1337,7 +1337,7 @@ class Run(_message.Message):
 
     @_builtins.property
     def deliberation(self) -> _assigner_pb2.DeliberationFinished:
-        """The dialectic as it went, when it answered. REST has the account of arbiter and delegation here too."""
+        """The dialectic as it went, when it answered."""
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
@@ -1361,15 +1361,15 @@ class Run(_message.Message):
 
     @_builtins.property
     def arbitration(self) -> _arbiter_pb2.ArbitrationFinished:
-        """The arbitration as it went, when the arbiter answered; gRPC only."""
+        """The arbitration as it went, when the arbiter answered; on REST `deliberation`."""
 
     @_builtins.property
     def task(self) -> _tasks_pb2.TaskFinished:
-        """The task as it went, when the delegation service answered; gRPC only."""
+        """The task as it went, when the delegation service answered; on REST `deliberation`."""
 
     @_builtins.property
     def vote(self) -> _vote_pb2.VoteFinished:
-        """The vote as it went, when one answered; gRPC only."""
+        """The vote as it went, when one answered; on REST `deliberation`."""
 
     @_builtins.property
     def escalation(self) -> Global___Escalation:
