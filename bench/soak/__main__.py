@@ -1,6 +1,6 @@
 """`python -m bench.soak [--minutes 60]` runs the suite under mixed load, and reports what was lost and what grew.
 
-It writes docs/evaluation/soak.json, from which `make docs` makes the table in docs/operations.md. Everything runs on
+It writes docs/evaluation/soak.json, from which `make docs` makes docs/evaluation/soak.md. Everything runs on
 this machine: PostgreSQL, a model server that answers at once, the four services and the clients. The exit status is 1
 where a run was lost, memory grew by 5 % or more after the warm-up, or open files or tasks became more.
 """
