@@ -15,7 +15,7 @@ from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from console.app import build_app
 from console.live_runs import LiveRuns
-from console.service_client import ServiceClient
+from console.replies.service_client import ServiceClient
 from console.sessions import Sessions
 from console.settings import Addresses, Settings
 from console.site import Site

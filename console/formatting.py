@@ -1,12 +1,17 @@
 """Formats numbers, names and times for the pages; an unknown value is shown as unknown."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
-import orjson
+from google.protobuf.timestamp_pb2 import Timestamp
+from metacog.common.v1.confidence_pb2 import ConfidenceState
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.router.v1.router_pb2 import DecisionRule, PromiseOutcome, PromiseStage, PromiseState, RouteResponse, Run
 
+from chassis.serving.wire import optional, word
 from console.charts import calibration, series, state, tables
+from console.replies.fields import component
 from console.run_view import NOTE, stage_panel, stage_text
 from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
@@ -156,17 +161,14 @@ def system(name: object) -> str:
     return {"SYSTEM_ONE": "System 1", "SYSTEM_TWO": "System 2"}.get(str(name), "no system")
 
 
-def moment(text: object) -> str:
-    """Format a timestamp to the second, in UTC.
+def moment(time: Timestamp | None) -> str:
+    """Format a time to the second, in UTC; `unknown` for None.
 
     Example:
-        >>> moment("2026-11-22T05:06:07.5+00:00")
-        '2026-11-22 05:06:07'
+        >>> moment(Timestamp(seconds=1_795_323_967, nanos=500_000_000)), moment(None)
+        ('2026-11-22 05:06:07', 'unknown')
     """
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return UNKNOWN
+    return UNKNOWN if time is None else time.ToDatetime(tzinfo=UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def reason(reason: str, chosen: str = "") -> str:
@@ -215,21 +217,41 @@ def source(name: str) -> str:
     return _CONFIDENCE_SOURCES.get(name, words(name)) if name else "no source"
 
 
-def confidence_state(run: Mapping[str, Any]) -> str:
+def confidence_state(run: Run) -> str:
     """Return what the confidence of a run is; empty where it has none."""
-    return state_in_words(run.get("confidence_state"), run.get("confidence_labels", 0))
+    return state_in_words(word(ConfidenceState, run.confidence_state), run.confidence_labels)
 
 
-def promise(found: Mapping[str, Any]) -> str:
+def decision_rule(route: RouteResponse) -> tuple[str, str, str]:
+    """Return the rule that decided, the kind of the question, and the gain of System 2 on it; empty where unknown."""
+    decided_by, gain = word(DecisionRule, route.decided_by) or None, None
+    if route.HasField("gain"):
+        found = route.gain
+        gain = {
+            "labels": found.labels,
+            "system_one": found.system_one,
+            "system_two": found.system_two,
+            "shrunk": found.shrunk,
+            "minimum": found.minimum,
+        }
+    decision = {
+        "kind": route.kind,
+        "kind_unknown_reason": route.kind_unknown_reason,
+        "decided_by": decided_by,
+        "gain": gain,
+    }
+    return rule_in_words(decided_by), kind_in_words(decision), gain_in_words(decision)
+
+
+def promise(found: PromiseOutcome) -> str:
     """Return what became of a promise."""
-    return promise_in_words(
-        found["state"], found["stage"], found["error_at_most"], found["labels"], found["reason"]
-    ).capitalize()
+    state, stage = word(PromiseState, found.state), word(PromiseStage, found.stage)
+    return promise_in_words(state, stage, found.error_at_most, found.labels, found.reason).capitalize()
 
 
-def confidence(run: Mapping[str, Any]) -> str:
+def confidence(run: Run) -> str:
     """Format the confidence of a run, with a mark where it is not a probability."""
-    return marked_confidence(run.get("confidence"), run.get("confidence_state"))
+    return marked_confidence(optional(run, "confidence"), word(ConfidenceState, run.confidence_state) or None)
 
 
 def excerpt(text: object, most: int = 120) -> str:
@@ -243,15 +265,9 @@ def excerpt(text: object, most: int = 120) -> str:
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
 
 
-def question(run: Mapping[str, Any]) -> str:
+def question(run: Run) -> str:
     """Return the question of a run, its last message; empty if contents are not stored."""
-    turns = run.get("messages") or ()
-    return str(turns[-1]["content"]) if turns else ""
-
-
-def record(run: Mapping[str, Any]) -> str:
-    """Format a run as indented JSON."""
-    return orjson.dumps(run, option=orjson.OPT_INDENT_2).decode()
+    return run.messages[-1].content if run.messages else ""
 
 
 def shares(counts: Mapping[str, int]) -> dict[str, float]:
@@ -275,15 +291,14 @@ def initials(name: str) -> str:
     return {**ABBREVIATIONS, "incorrectness": "1 - CE"}.get(name, words(name))
 
 
-def bases(msv: Mapping[str, Any] | None) -> str:
+def bases(msv: MSV | None) -> str:
     """Describe what the components of a state rest on that were not measured on the question; empty for none.
 
     Example:
-        >>> bases({"parts": {"prior_share": 0.5545, "importance_by_policy": 0.2}})
+        >>> bases(MSV(parts={"prior_share": 0.5545, "importance_by_policy": 0.2}))
         'CE: share right of the prior; no label yet. PI: fixed by policy.'
     """
-    parts = (msv or {}).get("parts") or {}
-    found = {name: basis_in_words(name, parts) for name in ABBREVIATIONS}
+    found = {name: basis_in_words(name, msv.parts) for name in ABBREVIATIONS} if msv is not None else {}
     return " ".join(f"{initials(name)}: {basis}." for name, basis in found.items() if basis)
 
 
@@ -298,9 +313,8 @@ ANSWER_TYPES: Mapping[str, str] = {
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "answer_source": answer_source,
     "bases": bases,
-    "gain_in_words": gain_in_words,
-    "kind_in_words": kind_in_words,
-    "rule_in_words": rule_in_words,
+    "component": component,
+    "decision_rule": decision_rule,
     "reason": reason,
     "count_of": count,
     "duration": duration,
@@ -323,7 +337,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "stage_panel": stage_panel,
     "stage_text": stage_text,
     "system": system,
-    "tojson_text": record,
     "words": words,
     "zip": zip,
 }

@@ -7,11 +7,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from google.protobuf.message import Message
+
 from chassis.log import logger
 from console.errors import NotLive, TooManyLive
 from kernel.errors import InternalError, MetacogError
 
-Event = tuple[str, Mapping[str, Any]]
+# An event has its name and its message: the error, if the run failed; None, if it was stopped.
+Event = tuple[str, Message | MetacogError | None]
 Source = Callable[[], AsyncGenerator[Event, None]]
 
 FAILED, STOPPED = "failed", "stopped"
@@ -47,7 +50,7 @@ class LiveRun:
         while len(self.events) <= place and not self.is_over:
             await self._news.wait()
 
-    def add(self, name: str, data: Mapping[str, Any]) -> None:
+    def add(self, name: str, data: Message | MetacogError | None) -> None:
         """Add an event."""
         self.events.append((name, data))
         self._wake()
@@ -142,11 +145,11 @@ async def _work(live: LiveRun, source: Source) -> None:
             async for name, data in events:
                 live.add(name, data)
     except asyncio.CancelledError:
-        live.add(STOPPED, {})
+        live.add(STOPPED, None)
     except MetacogError as error:
-        live.add(FAILED, {"error": error})
+        live.add(FAILED, error)
     except Exception as bug:  # noqa: BLE001 - the edge of the program: the page shows the error
         _log.error("an unexpected error ended a live run", exc_info=bug)
-        live.add(FAILED, {"error": InternalError()})
+        live.add(FAILED, InternalError())
     finally:
         live.end()

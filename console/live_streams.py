@@ -1,13 +1,13 @@
 """Streams live runs as server-sent events, which contain the changed parts of the page."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Protocol
 
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from console.live_runs import LiveRun, LiveRuns
+from console.live_runs import Event, LiveRun, LiveRuns
 from console.run_events import apply
 from console.run_view import ANSWER, ANSWER_TEXT, PANELS, STAGES, Change, Picture
 from console.site import drawn
@@ -19,7 +19,7 @@ HEARTBEAT_S = 15.0
 MOST_DIGITS = 18
 DONE = b"event: done\ndata: over\n\n"
 
-Events = Iterable[tuple[str, Mapping[str, Any]]]
+Events = Iterable[Event]
 
 
 class View(Protocol):

@@ -6,12 +6,17 @@ Live, replayed and recorded runs have the same picture.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from metacog.arbiter.v1.arbiter_pb2 import Critique, SamplesDrawn, SolversFinished
+from metacog.arbiter.v1.vote_pb2 import VoteCast
+from metacog.assigner.v1.assigner_pb2 import AgentAssessed, RolesAssigned
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.common.v1.stage_pb2 import StageFinished
+from metacog.delegation.v1.tasks_pb2 import AnswerLabel, Assessment, ModeChosen, TaskDispatched, Vote
+from metacog.router.v1.router_pb2 import FellBack, RouteResponse, Run
 
 from console.errors import Notice
 from kernel import roles
-
-Data = Mapping[str, Any]
 
 NOTE = roles.Stage.NOTE.value
 CHAIN = tuple(stage.value for stage in roles.CHAIN)
@@ -54,19 +59,8 @@ class StageView:
     text: str = ""
     attempt: int = 1
     active: bool = False
-    finished: Data | None = None
-    msv: Data | None = None
-
-
-@dataclass
-class Sampling:
-    """The samples so far of all solvers, or of the arbiter."""
-
-    drawn: int = 0
-    planned: int = 0
-    invalid: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    entropy: float | None = None
+    finished: StageFinished | None = None
+    msv: MSV | None = None
 
 
 @dataclass
@@ -104,25 +98,25 @@ class Picture:
     question: str = ""
     strategy: str = ""
     run_id: str = ""
-    routed: Data | None = None
+    routed: RouteResponse | None = None
     reached: set[str] = field(default_factory=set)
     at_work: str = "assess"
-    assessed: list[Data] = field(default_factory=list)
-    roles: Data | None = None
+    assessed: list[AgentAssessed] = field(default_factory=list)
+    roles: RolesAssigned | None = None
     stages: dict[str, StageView] = field(default_factory=dict)
-    fallbacks: list[Data] = field(default_factory=list)
-    solving: Sampling | None = None
-    solved: Data | None = None
-    critiques: list[Data] = field(default_factory=list)
-    arbiter: Sampling | None = None
-    dispatched: Data | None = None
-    assessments: list[Data] = field(default_factory=list)
-    mode: Data | None = None
-    votes: list[Data] = field(default_factory=list)
-    cast: list[Data] = field(default_factory=list)
-    label: Data | None = None
+    fallbacks: list[FellBack] = field(default_factory=list)
+    solving: SamplesDrawn | None = None
+    solved: SolversFinished | None = None
+    critiques: list[Critique] = field(default_factory=list)
+    arbiter: SamplesDrawn | None = None
+    dispatched: TaskDispatched | None = None
+    assessments: list[Assessment] = field(default_factory=list)
+    mode: ModeChosen | None = None
+    votes: list[Vote] = field(default_factory=list)
+    cast: list[VoteCast] = field(default_factory=list)
+    label: AnswerLabel | None = None
     answer: str = ""
-    run: Data | None = None
+    run: Run | None = None
     error: Notice | None = None
     stopped: bool = False
 
@@ -132,17 +126,12 @@ class Picture:
         return self.run is not None or self.error is not None or self.stopped
 
     @property
-    def account(self) -> Data:
-        """The deliberation of the finished run; empty before."""
-        return (self.run or {}).get("deliberation") or {}
-
-    @property
     def phases(self) -> list[tuple[str, str]]:
         """The phases, each with its status: done, active, skipped, failed or waiting."""
         return [(phase, self._phase_status(phase)) for phase in PHASES.get(self.strategy, PHASES[""])]
 
     @property
-    def chain_states(self) -> list[tuple[str, Data | None]]:
+    def chain_states(self) -> list[tuple[str, MSV | None]]:
         """The stages of the chain with the state after each; None where it is not measured."""
         return [(stage, self.stages[stage].msv if stage in self.stages else None) for stage in CHAIN]
 
@@ -150,18 +139,25 @@ class Picture:
     def solver_counts(self) -> dict[str, int]:
         """The frequencies of the solvers' answers so far."""
         if self.solved is not None:
-            return dict(self.solved["counts"])
+            return dict(self.solved.counts)
         return dict(self.solving.counts) if self.solving else {}
+
+    @property
+    def arbiter_counts(self) -> dict[str, int]:
+        """The frequencies of the arbiter's answers so far."""
+        if self.run is not None and self.run.arbitration.arbiter:
+            return dict(self.run.arbitration.arbiter)
+        return dict(self.arbiter.counts) if self.arbiter else {}
 
     @property
     def answers(self) -> list[str]:
         """The answers of solvers and arbiter, the most frequent first."""
         total = Counter(self.solver_counts)
-        total.update(self.account.get("arbiter") or (self.arbiter.counts if self.arbiter else {}))
+        total.update(self.arbiter_counts)
         return [answer for answer, _ in sorted(total.items(), key=lambda each: (-each[1], each[0]))]
 
     def _phase_status(self, phase: str) -> str:
-        if phase == "assess" and self.routed is not None and not self.routed.get("assessor"):
+        if phase == "assess" and self.routed is not None and not self.routed.assessor:
             return "skipped"
         if phase in self.reached:
             return "done"

@@ -8,13 +8,14 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import FileSystemLoader, StrictUndefined
 
 from console import formatting
 from console.errors import BadFile, FormTooLarge, Notice, notice
 from console.guard import session_of
 from console.live_runs import LiveRuns
-from console.service_client import ServiceClient
+from console.replies.environment import MessageEnvironment
+from console.replies.service_client import ServiceClient
 from console.settings import Settings
 from kernel.errors import MetacogError
 
@@ -63,8 +64,8 @@ async def part(asked: Awaitable[T]) -> Part[T]:
         return Part(notice=notice(error))
 
 
-def _environment() -> Environment:
-    environment = Environment(
+def _environment() -> MessageEnvironment:
+    environment = MessageEnvironment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,

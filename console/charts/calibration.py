@@ -1,11 +1,11 @@
 """The geometry of reliability diagrams and of the histogram of activations."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from metacog.common.v1.reliability_pb2 import ReliabilityBin
+from metacog.router.v1.calibration_pb2 import ActivationBin, PromisePoint
 
 from kernel.values import value
-
-Data = Mapping[str, Any]
 
 SIDE, MARGIN = 220.0, 26.0
 
@@ -35,25 +35,23 @@ class Mark:
     accuracy: float
 
 
-def reliability_marks(bins: Sequence[Data]) -> list[Mark]:
+def reliability_marks(bins: Sequence[ReliabilityBin]) -> list[Mark]:
     """Return the marks of the bins that contain answers."""
-    total = sum(each["observations"] for each in bins) or 1
-    return [_mark(each, total) for each in bins if each["observations"] and each.get("accuracy") is not None]
+    total = sum(each.observations for each in bins) or 1
+    return [_mark(each, total) for each in bins if each.observations and each.HasField("accuracy")]
 
 
-def _mark(one: Data, total: int) -> Mark:
-    confidence = one.get("mean_confidence")
-    confidence = (one["lower"] + one["upper"]) / 2 if confidence is None else confidence
-    low, high = one.get("accuracy_low"), one.get("accuracy_high")
+def _mark(one: ReliabilityBin, total: int) -> Mark:
+    confidence = one.mean_confidence if one.HasField("mean_confidence") else (one.lower + one.upper) / 2
     return Mark(
         x=across(confidence),
-        y=upwards(one["accuracy"]),
-        low=None if low is None else upwards(low),
-        high=None if high is None else upwards(high),
-        radius=round(2.5 + 5.5 * (one["observations"] / total) ** 0.5, 1),
-        observations=one["observations"],
+        y=upwards(one.accuracy),
+        low=upwards(one.accuracy_low) if one.HasField("accuracy_low") else None,
+        high=upwards(one.accuracy_high) if one.HasField("accuracy_high") else None,
+        radius=round(2.5 + 5.5 * (one.observations / total) ** 0.5, 1),
+        observations=one.observations,
         confidence=confidence,
-        accuracy=one["accuracy"],
+        accuracy=one.accuracy,
     )
 
 
@@ -83,17 +81,11 @@ class Bar:
     height: float
 
 
-def histogram(bins: Sequence[Data]) -> list[Bar]:
+def histogram(bins: Sequence[ActivationBin]) -> list[Bar]:
     """Return the bars, scaled so that the highest has the height of the plot."""
-    most = max((each["runs"] for each in bins), default=0) or 1
+    most = max((each.runs for each in bins), default=0) or 1
     return [
-        Bar(
-            lower=each["lower"],
-            upper=each["upper"],
-            runs=each["runs"],
-            system_two=each["system_two"],
-            height=each["runs"] / most,
-        )
+        Bar(lower=each.lower, upper=each.upper, runs=each.runs, system_two=each.system_two, height=each.runs / most)
         for each in bins
     ]
 
@@ -120,25 +112,25 @@ class PromiseCurve:
     path: str
 
 
-def promise_curve(points: Sequence[Data]) -> PromiseCurve:
+def promise_curve(points: Sequence[PromisePoint]) -> PromiseCurve:
     """Return the curve of kept share by promised error, without promises that are off the drawing.
 
     Example:
-        >>> points = [{"error_at_most": 0.1, "kept_share": 0.5}, {"error_at_most": 0.3, "kept_share": 1.0}]
+        >>> points = [PromisePoint(error_at_most=0.1, kept_share=0.5), PromisePoint(error_at_most=0.3, kept_share=1.0)]
         >>> promise_curve(points).path
         'M124.0 70.0L300.0 10.0'
-        >>> promise_curve([{"error_at_most": 0.1, "kept_share": None}]).path
+        >>> promise_curve([PromisePoint(error_at_most=0.1)]).path
         ''
     """
     marks = [
         PromiseMark(
-            x=round(CURVE_LEFT + CURVE_WIDTH * each["error_at_most"] / LARGEST_ERROR, 1),
-            y=round(CURVE_BOTTOM - CURVE_HEIGHT * each["kept_share"], 1),
-            error=each["error_at_most"],
-            kept=each["kept_share"],
+            x=round(CURVE_LEFT + CURVE_WIDTH * each.error_at_most / LARGEST_ERROR, 1),
+            y=round(CURVE_BOTTOM - CURVE_HEIGHT * each.kept_share, 1),
+            error=each.error_at_most,
+            kept=each.kept_share,
         )
         for each in points
-        if each["kept_share"] is not None and each["error_at_most"] <= LARGEST_ERROR
+        if each.HasField("kept_share") and each.error_at_most <= LARGEST_ERROR
     ]
     places = [f"{mark.x} {mark.y}" for mark in marks]
     return PromiseCurve(marks=marks, path=f"M{'L'.join(places)}" if places else "")

@@ -1,15 +1,18 @@
 """Tables of capability profiles and of delegations between agents."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Generic, TypeVar
+
+from metacog.delegation.v1.monitoring_pb2 import Flow
+from metacog.delegation.v1.profiles_pb2 import CapabilityProfile
 
 from kernel.values import value
 
-Data = Mapping[str, Any]
+C = TypeVar("C")
 
 
 @value
-class Table:
+class Table(Generic[C]):
     """A table holds cells by row and column; a cell without data is None.
 
     Attributes:
@@ -18,29 +21,27 @@ class Table:
     """
 
     columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Data | None]]]
+    rows: Sequence[tuple[str, Sequence[C | None]]]
 
 
-def profile_table(profiles: Sequence[Data]) -> Table:
+def profile_table(profiles: Sequence[CapabilityProfile]) -> Table[CapabilityProfile]:
     """Return the profiles by agent, with one column for each dimension.
 
     Example:
-        >>> one = {"agent": "a", "dimension": "math", "competence": 0.5}
-        >>> profile_table([one]).rows
-        [('a', [{'agent': 'a', 'dimension': 'math', 'competence': 0.5}])]
+        >>> table = profile_table([CapabilityProfile(agent="a", dimension="math", competence=0.5)])
+        >>> [(agent, [cell.competence for cell in cells]) for agent, cells in table.rows]
+        [('a', [0.5])]
     """
-    agents, dimensions = (sorted({each[name] for each in profiles}) for name in ("agent", "dimension"))
-    return _table(profiles, ("agent", "dimension"), (agents, dimensions))
+    cells = {(each.agent, each.dimension): each for each in profiles}
+    return _table(cells, sorted({agent for agent, _ in cells}), sorted({dimension for _, dimension in cells}))
 
 
-def flow_table(flows: Sequence[Data]) -> Table:
+def flow_table(flows: Sequence[Flow]) -> Table[Flow]:
     """Return the delegations by delegating agent, with one column for each executing agent."""
-    names = sorted({flow[end] for flow in flows for end in ("from_agent", "to_agent")})
-    return _table(flows, ("from_agent", "to_agent"), (names, names))
+    cells = {(flow.from_agent, flow.to_agent): flow for flow in flows}
+    names = sorted({name for ends in cells for name in ends})
+    return _table(cells, names, names)
 
 
-def _table(cells: Sequence[Data], by: tuple[str, str], names: tuple[Sequence[str], Sequence[str]]) -> Table:
-    row, column = by
-    rows, columns = names
-    found = {(cell[row], cell[column]): cell for cell in cells}
-    return Table(columns=columns, rows=[(name, [found.get((name, each)) for each in columns]) for name in rows])
+def _table(cells: Mapping[tuple[str, str], C], rows: Sequence[str], columns: Sequence[str]) -> Table[C]:
+    return Table(columns=columns, rows=[(row, [cells.get((row, column)) for column in columns]) for row in rows])

@@ -1,12 +1,12 @@
 """The geometry of the chart of correctness and conflict after each stage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
+from metacog.common.v1.msv_pb2 import MSV
+
+from console.replies.fields import component
 from kernel.values import value
-
-Data = Mapping[str, Any]
 
 WIDTH, HEIGHT = 340.0, 190.0
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 66.0, 12.0, 28.0
@@ -49,19 +49,19 @@ class Evolution:
     levels: list[tuple[float, float]]
 
 
-def evolution(stages: Sequence[tuple[str, Data | None]]) -> Evolution:
+def evolution(stages: Sequence[tuple[str, MSV | None]]) -> Evolution:
     """Return the chart of correctness and conflict after each of `stages`; an unmeasured stage has no state."""
     places = [(stage, _x(place, len(stages))) for place, (stage, _) in enumerate(stages)]
     lines = [_line(name, stages) for name in ("correctness", "conflict")]
     return Evolution(lines=_apart(lines), stages=places, levels=[(level, _y(level)) for level in (0.0, 0.5, 1.0)])
 
 
-def _line(name: str, stages: Sequence[tuple[str, Data | None]]) -> Line:
+def _line(name: str, stages: Sequence[tuple[str, MSV | None]]) -> Line:
     count = len(stages)
     places: list[Point | None] = []
     unknown = []
     for place, (_, msv) in enumerate(stages):
-        level = None if msv is None else msv.get(name)
+        level = component(msv, name)
         places.append(None if level is None else Point(x=_x(place, count), y=_y(level), level=level))
         if msv is not None and level is None:
             unknown.append(_x(place, count))

@@ -1,14 +1,14 @@
 """The geometry of the activation as a bar of its terms, and of the state as a radar; unknown values are left out."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.router.v1.router_pb2 import Activation
+
+from console.replies.fields import component
 from kernel.activation import LOWERS, TERMS
 from kernel.msv import ABBREVIATIONS
 from kernel.values import value
-
-Data = Mapping[str, Any]
 
 # The axes of the radar, clockwise from the top.
 COMPONENTS = ("correctness", "experience", "importance", "conflict", "emotional_response")
@@ -38,22 +38,22 @@ class Term:
     is_lowering: bool
 
 
-def terms(activation: Data, msv: Data | None) -> list[Term]:
+def terms(activation: Activation, msv: MSV | None) -> list[Term]:
     """Return the terms of an activation, end to end.
 
     Example:
-        >>> activation = {"terms": {"correctness": 0.2, "importance": 0.1}, "weights": {"correctness": 0.3}}
+        >>> activation = Activation(terms={"correctness": 0.2, "importance": 0.1}, weights={"correctness": 0.3})
         >>> [(each.name, each.start, each.share) for each in terms(activation, None)][:2]
         [('correctness', 0.0, 0.2), ('conflict', 0.2, None)]
     """
     found, reached = [], 0.0
     for name in TERMS:
-        share = activation["terms"].get(name)
+        share = activation.terms.get(name)
         found.append(
             Term(
                 name=name,
-                state=(msv or {}).get(name),
-                weight=(activation.get("weights") or {}).get(name),
+                state=component(msv, name),
+                weight=activation.weights.get(name),
                 share=share,
                 start=reached,
                 is_lowering=name in LOWERS,
@@ -97,7 +97,7 @@ class Radar:
     rings: list[str]
 
 
-def radar(msv: Data) -> Radar:
+def radar(msv: MSV | None) -> Radar:
     """Return the radar of a state."""
     axes = [_axis(place, name, msv) for place, name in enumerate(COMPONENTS)]
     pairs = zip(axes, [*axes[1:], axes[0]], strict=True)
@@ -111,8 +111,8 @@ def radar(msv: Data) -> Radar:
     return Radar(axes=axes, edges=edges, area=area, rings=[_ring(level) for level in (0.25, 0.5, 0.75, 1.0)])
 
 
-def _axis(place: int, name: str, msv: Data) -> Axis:
-    level = msv.get(name)
+def _axis(place: int, name: str, msv: MSV | None) -> Axis:
+    level = component(msv, name)
     end_x, end_y = _point(place, RADIUS)
     label_x, label_y = _point(place, LABEL_RADIUS)
     x, y = _point(place, RADIUS * level) if level is not None else (None, None)
@@ -121,7 +121,7 @@ def _axis(place: int, name: str, msv: Data) -> Axis:
         name=name,
         initials=ABBREVIATIONS[name],
         level=level,
-        reason=(msv.get("unknown_reasons") or {}).get(name, ""),
+        reason="" if msv is None else msv.unknown_reasons.get(name, ""),
         end_x=end_x,
         end_y=end_y,
         label_x=label_x,

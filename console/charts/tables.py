@@ -1,12 +1,15 @@
 """The fitness matrix of an assignment, and the shades of table cells."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from metacog.assigner.v1.assigner_pb2 import AssignResponse, RolesAssigned
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.common.v1.stage_pb2 import Role
+
+from chassis.serving.wire import word
+from console.replies.fields import component
 from kernel.roles import ROLES
 from kernel.values import value
-
-Data = Mapping[str, Any]
 
 SHADES = 10
 
@@ -73,53 +76,49 @@ class Matrix:
     rows: Sequence[Row]
 
 
-def fitness_matrix(roles: Data, states: Mapping[str, Data]) -> Matrix:
+def fitness_matrix(roles: RolesAssigned, states: Mapping[str, MSV | None]) -> Matrix:
     """Return the matrix of an assignment.
 
     Args:
         roles: Reply of the assigner: the assignment, and the optimum with its matrix.
         states: MSV of each agent.
     """
-    optimum = roles.get("optimum") or {}
-    fitness: Data = optimum.get("fitness") or {}
-    agents = sorted({*states, *(agent for by_agent in fitness.values() for agent in by_agent)})
-    partial = {(each["role"], each["agent"]): each["unknown"] for each in optimum.get("partial") or ()}
-    greedy = ((optimum.get("greedy") or {}).get("assignment")) or {}
+    optimum = roles.optimum
+    agents = sorted({*states, *(agent for fitness in optimum.fitness.values() for agent in fitness.by_agent)})
+    partial = {(word(Role, each.role), each.agent): each.unknown for each in optimum.partial}
     rows = []
-    for role in (role.value for role in ROLES if role in fitness):
-        weights = (optimum.get("weights") or {}).get(role) or {}
+    for role in (role.value for role in ROLES if role in optimum.fitness):
+        fitness = optimum.fitness[role].by_agent
         cells = [
             Cell(
                 role=role,
                 agent=agent,
-                fitness=fitness[role].get(agent),
-                is_chosen=roles["assignment"].get(role) == agent,
-                is_greedy=greedy.get(role) == agent,
+                fitness=fitness.get(agent),
+                is_chosen=roles.assignment.get(role) == agent,
+                is_greedy=optimum.greedy.assignment.get(role) == agent,
                 unknown=partial.get((role, agent), ()),
-                terms=_terms(weights, states.get(agent) or {}, _explained(optimum, role, agent)),
+                terms=_terms(optimum, role, agent, states.get(agent)),
             )
             for agent in agents
         ]
-        rows.append(Row(role=role, cells=cells, margin=(optimum.get("margins") or {}).get(role)))
+        rows.append(Row(role=role, cells=cells, margin=optimum.margins.get(role)))
     return Matrix(agents=agents, rows=rows)
 
 
-def _explained(optimum: Data, role: str, agent: str) -> Data:
-    return ((optimum.get("terms") or {}).get(role) or {}).get(agent) or {}
-
-
-def _terms(weights: Data, state: Data, shares: Data) -> list[Weighed]:
-    names = list(weights) or list(shares)
+def _terms(optimum: AssignResponse, role: str, agent: str, state: MSV | None) -> list[Weighed]:
+    """Return the terms of a fitness, by name; a map of the contract has no order."""
+    weights = optimum.weights[role].by_component if role in optimum.weights else {}
+    explained = optimum.terms[role].by_agent if role in optimum.terms else {}
+    shares = explained[agent].by_component if agent in explained else {}
     return [
-        Weighed(component=name, weight=weights.get(name), state=_taken(state, name), share=shares.get(name))
-        for name in names
+        Weighed(component=name, weight=weights.get(name), state=_level(state, name), share=shares.get(name))
+        for name in sorted(weights or shares)
     ]
 
 
-def _taken(state: Data, name: str) -> float | None:
+def _level(state: MSV | None, name: str) -> float | None:
     """Return the level of a component, or of its complement."""
     if name == "incorrectness":
-        correctness = state.get("correctness")
+        correctness = component(state, "correctness")
         return None if correctness is None else 1.0 - correctness
-    level: float | None = state.get(name)
-    return level
+    return component(state, name)

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
+from metacog.router.v1.router_pb2 import AnswerResponse
 
 from console.errors import EmptyQuestion, InvalidInput, notice
 from console.formatting import ANSWER_TYPES, STRATEGIES
@@ -114,7 +115,7 @@ def _number(text: str, what: str, kind: Callable[[str], float]) -> float:
 
 async def _answer_events(site: Site, body: Mapping[str, Any], key: str) -> AsyncGenerator[Event, None]:
     timeout_s = site.settings.answer_timeout_s
-    async for event in site.router.stream("/v1/answers", body, key=key, timeout_s=timeout_s):
+    async for event in site.router.stream("/v1/answers", body, AnswerResponse, key=key, timeout_s=timeout_s):
         yield event
 
 

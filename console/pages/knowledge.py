@@ -7,13 +7,22 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
+from metacog.router.v1.knowledge_pb2 import (
+    AddKnowledgeResponse,
+    DeleteKnowledgeResponse,
+    KnowledgeAdded,
+    KnowledgeProgress,
+    ListKnowledgeResponse,
+    SearchKnowledgeResponse,
+)
 
 from console.errors import BadFile, InvalidInput, notice
 from console.guard import session_of
-from console.live_runs import FAILED, STOPPED, Event
+from console.live_runs import Event
 from console.live_streams import Events, stream
-from console.service_client import segment
-from console.site import Site, drawn, form, fragment, page, part
+from console.replies.service_client import segment
+from console.site import Part, Site, drawn, form, fragment, page, part
+from kernel.errors import MetacogError
 
 PAGE_SIZE = 25
 HITS = 8
@@ -34,16 +43,16 @@ class UploadView:
     def take(self, events: Events) -> str:
         """Apply events, and render the state of the upload."""
         fresh = False
-        for name, data in events:
+        for _, data in events:
             fresh = True
-            match name:
-                case "knowledge_progress":
+            match data:
+                case KnowledgeProgress():
                     self._shown["progress"] = data
-                case "knowledge_added":
+                case KnowledgeAdded():
                     self._shown["added"] = data
-                case _ if name == FAILED:
-                    self._shown["notice"] = notice(data["error"])
-                case _ if name == STOPPED:
+                case MetacogError():
+                    self._shown["notice"] = notice(data)
+                case None:
                     self._shown["stopped"] = True
         return drawn("knowledge/upload_state.html", **self._shown) if fresh else ""
 
@@ -58,9 +67,10 @@ def add_reading_paths(app: FastAPI, site: Site) -> None:
     """Add listing and searching to `app`."""
     router = site.router
 
-    async def listed(request: Request) -> Any:  # noqa: ANN401 - a part with any JSON content
+    async def listed(request: Request) -> Part[ListKnowledgeResponse]:
         asked = {name: request.query_params.get(name, "") for name in ("title_contains", "page_token")}
-        return await part(router.get("/v1/knowledge", key=session_of(request).key, page_size=PAGE_SIZE, **asked))
+        key = session_of(request).key
+        return await part(router.get("/v1/knowledge", ListKnowledgeResponse, key=key, page_size=PAGE_SIZE, **asked))
 
     @app.get("/knowledge")
     async def knowledge(request: Request) -> Response:
@@ -78,7 +88,8 @@ def add_reading_paths(app: FastAPI, site: Site) -> None:
         if not query.strip():
             raise InvalidInput("Enter a text to search for.")
         body = {"query": query, "page_size": HITS}
-        found = await part(router.post("/v1/knowledge:search", body, key=session_of(request).key))
+        key = session_of(request).key
+        found = await part(router.post("/v1/knowledge:search", body, SearchKnowledgeResponse, key=key))
         return fragment("knowledge/hits.html", found=found, query=query)
 
 
@@ -104,7 +115,8 @@ def add_writing_paths(app: FastAPI, site: Site) -> None:
     @app.post("/knowledge/delete")
     async def delete(request: Request) -> Response:
         document_id = (await form(request)).get("document_id", "")
-        await site.router.delete(f"/v1/knowledge/{segment(document_id)}", key=session_of(request).key)
+        path, key = f"/v1/knowledge/{segment(document_id)}", session_of(request).key
+        await site.router.delete(path, DeleteKnowledgeResponse, key=key)
         return fragment("knowledge/deleted.html", document_id=document_id)
 
 
@@ -167,5 +179,7 @@ async def _body(request: Request, most: int) -> bytes:
 
 async def _upload_events(site: Site, document: Mapping[str, str], key: str) -> AsyncGenerator[Event, None]:
     body = {"documents": [document]}
-    async for event in site.router.stream("/v1/knowledge", body, key=key, timeout_s=ADD_TIMEOUT_S):
+    async for event in site.router.stream(
+        "/v1/knowledge", body, AddKnowledgeResponse, key=key, timeout_s=ADD_TIMEOUT_S
+    ):
         yield event

@@ -8,7 +8,15 @@ from uuid import NAMESPACE_URL, uuid5
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
+from metacog.router.v1.feedback_pb2 import (
+    LABEL_ORIGIN_SAMPLED,
+    LABEL_ORIGIN_VOLUNTEERED,
+    LabelOrigin,
+    SubmitFeedbackResponse,
+)
+from metacog.router.v1.router_pb2 import GetRunResponse, ListRunsResponse, Run, RunFeedback
 
+from chassis.serving.wire import word
 from console import replay
 from console.comparison import comparison
 from console.errors import InvalidInput
@@ -16,9 +24,9 @@ from console.formatting import question
 from console.guard import session_of
 from console.live_runs import Event
 from console.live_streams import RunView
+from console.replies.service_client import segment
 from console.run_events import pictured
 from console.run_view import Picture
-from console.service_client import segment
 from console.site import Site, form, fragment, page, part
 
 PAGE_SIZE = 25
@@ -40,7 +48,7 @@ def _add_list(app: FastAPI, site: Site) -> None:
     async def runs(request: Request) -> Response:
         chosen = {name: request.query_params.get(name, "").strip() for name in FILTERS}
         asked = {**chosen, "page_size": PAGE_SIZE, "page_token": request.query_params.get("page_token", "")}
-        found = await part(site.router.get("/v1/runs", key=session_of(request).key, **asked))
+        found = await part(site.router.get("/v1/runs", ListRunsResponse, key=session_of(request).key, **asked))
         return page(request, "runs/list.html", found=found, chosen=chosen)
 
 
@@ -64,8 +72,17 @@ def _add_comparison(app: FastAPI, site: Site) -> None:
 def _add_run(app: FastAPI, site: Site) -> None:
     @app.get("/runs/{run_id}")
     async def run_page(request: Request, run_id: str) -> Response:
-        run = await _run(site, run_id, session_of(request).key)
-        return page(request, "runs/run.html", run=run, picture=_picture(run), speeds=SPEEDS, is_live=False)
+        record = await site.router.get_record(_path(run_id), GetRunResponse, key=session_of(request).key)
+        run = record.message.run
+        return page(
+            request,
+            "runs/run.html",
+            run=run,
+            picture=_picture(run),
+            record=record.text,
+            speeds=SPEEDS,
+            is_live=False,
+        )
 
     @app.post("/runs/{run_id}/replay")
     async def replayed(request: Request, run_id: str) -> Response:
@@ -81,22 +98,25 @@ def _add_run(app: FastAPI, site: Site) -> None:
     @app.post("/runs/{run_id}/feedback")
     async def feedback(request: Request, run_id: str) -> Response:
         fields = await form(request)
-        correct, origin = _label(fields), "SAMPLED" if fields.get("sampled") == "true" else "VOLUNTEERED"
-        reply = await site.router.post("/v1/feedback", _feedback(run_id, origin, correct), key=session_of(request).key)
-        labels = [{"score": 1.0 if correct else 0.0, "origin": origin}]
-        return fragment("runs/feedback.html", labels=labels, effects=_effects(reply), run={"run_id": run_id})
+        label = RunFeedback(score=1.0 if _label(fields) else 0.0, origin=_origin(fields))
+        key = session_of(request).key
+        reply = await site.router.post("/v1/feedback", _feedback(run_id, label), SubmitFeedbackResponse, key=key)
+        return fragment("runs/feedback.html", labels=[label], effects=_effects(reply), run=Run(run_id=run_id))
 
 
-async def _run(site: Site, run_id: str, key: str) -> Mapping[str, Any]:
-    run: Mapping[str, Any] = (await site.router.get(f"/v1/runs/{segment(run_id)}", key=key))["run"]
-    return run
+async def _run(site: Site, run_id: str, key: str) -> Run:
+    return (await site.router.get(_path(run_id), GetRunResponse, key=key)).run
 
 
-def _picture(run: Mapping[str, Any]) -> Picture:
+def _path(run_id: str) -> str:
+    return f"/v1/runs/{segment(run_id)}"
+
+
+def _picture(run: Run) -> Picture:
     return pictured(((each.name, each.data) for each in replay.events(run)), question(run))
 
 
-async def _replayed_events(run: Mapping[str, Any], speed: int) -> AsyncGenerator[Event, None]:
+async def _replayed_events(run: Run, speed: int) -> AsyncGenerator[Event, None]:
     """Yield the events of `run` in their original time, `speed` times as fast."""
     for each in replay.events(run):
         await asyncio.sleep(min(LONGEST_PAUSE_S, each.after_ms / 1000 / speed))
@@ -109,20 +129,26 @@ def _label(fields: Mapping[str, str]) -> bool:
     return fields["correct"] == "true"
 
 
-def _feedback(run_id: str, origin: str, correct: bool) -> Mapping[str, Any]:
+def _origin(fields: Mapping[str, str]) -> LabelOrigin.ValueType:
+    return LABEL_ORIGIN_SAMPLED if fields.get("sampled") == "true" else LABEL_ORIGIN_VOLUNTEERED
+
+
+def _feedback(run_id: str, label: RunFeedback) -> Mapping[str, Any]:
     """Return the feedback; pressing the same button twice sends the same identifier, which counts once."""
+    correct = label.score == 1.0
     name = uuid5(NAMESPACE_URL, f"metacog:console:{run_id}:{correct}")
+    origin = word(LabelOrigin, label.origin)
     return {"feedback_id": f"console-{name}", "run_id": run_id, "correct": correct, "origin": origin}
 
 
-def _effects(reply: Mapping[str, Any]) -> str:
+def _effects(reply: SubmitFeedbackResponse) -> str:
     """Describe the effects of feedback."""
     effects = [
-        ("calibrates", "it calibrates the confidence"),
-        ("becomes_experience", "the answer becomes experience"),
-        ("delegation_tasks", "the profile of the agent learns from it"),
+        (reply.calibrates, "it calibrates the confidence"),
+        (reply.becomes_experience, "the answer becomes experience"),
+        (reply.delegation_tasks, "the profile of the agent learns from it"),
     ]
-    done = [text for name, text in effects if reply.get(name)]
-    if not reply.get("teaches"):
+    done = [text for happened, text in effects if happened]
+    if not reply.teaches:
         return "The feedback is stored; this key has no permission to teach."
     return f"The feedback is stored: {', '.join(done)}." if done else "The feedback is stored."

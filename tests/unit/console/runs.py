@@ -2,6 +2,11 @@
 
 from typing import Any
 
+from google.protobuf.message import Message
+from metacog.router.v1.router_pb2 import AnswerResponse, Run
+
+from chassis.serving.wire import from_rest
+
 Body = dict[str, Any]
 USAGE: Body = {"generations": 1, "prompt_tokens": 5, "completion_tokens": 4, "estimated": False}
 
@@ -43,9 +48,17 @@ ROLES: Body = {
 }
 
 
-def run(strategy: str, **more: Any) -> Body:  # noqa: ANN401
-    """A recorded run that took ten seconds."""
-    route = {
+def event(name: str, data: Body) -> tuple[str, Message]:
+    """An event that REST sends, as the console's client has it."""
+    said = from_rest({name: data}, AnswerResponse)
+    known = said.WhichOneof("event")
+    assert known is not None, name
+    return known, getattr(said, known)
+
+
+def route(strategy: str, **more: Any) -> Body:  # noqa: ANN401
+    """A decision that took half a second."""
+    return {
         "system": "SYSTEM_ONE" if strategy == "system1" else "SYSTEM_TWO",
         "strategy": strategy,
         "activation": None,
@@ -53,12 +66,22 @@ def run(strategy: str, **more: Any) -> Body:  # noqa: ANN401
         "reason": "requested",
         "assessor": "",
         "duration_ms": 500.0,
+        **more,
     }
+
+
+def run(strategy: str, **more: Any) -> Run:  # noqa: ANN401
+    """A recorded run that took ten seconds."""
+    return from_rest(run_body(strategy, **more), Run)
+
+
+def run_body(strategy: str, **more: Any) -> Body:  # noqa: ANN401
+    """The same run as REST has it."""
     return {
         "run_id": "r1",
         "created_at": "2026-11-22T05:00:00+00:00",
         "messages": [{"role": "user", "content": "Why?"}],
-        "route": route,
+        "route": route(strategy),
         "strategy": strategy,
         "answer": "seven eight nine ten",
         "outcome": "ANSWERED",
@@ -85,8 +108,8 @@ def run(strategy: str, **more: Any) -> Body:  # noqa: ANN401
     }
 
 
-def deliberated() -> Body:
-    """A run of the dialectic."""
+def deliberated(*, confidence: float | None = None, **more: Any) -> Run:  # noqa: ANN401
+    """A run of the dialectic, with more in its account."""
     account = {
         "answer": "seven eight nine ten",
         "note": "",
@@ -96,11 +119,12 @@ def deliberated() -> Body:
         "assessments": [{"agent": "expert", "model": "m", "msv": MSV}],
         "roles": ROLES,
         "duration_ms": 6_000.0,
+        **more,
     }
-    return run("dialectic", deliberation=account)
+    return run("dialectic", deliberation=account, confidence=confidence)
 
 
-def arbitrated() -> Body:
+def arbitrated() -> Run:
     """A run of the arbiter."""
     solver = {"agent": "s", "model": "m", "invalid": 0, "entropy": 0.5, "representative": None}
     account = {
@@ -116,7 +140,7 @@ def arbitrated() -> Body:
     return run("arbiter", deliberation=account)
 
 
-def delegated() -> Body:
+def delegated() -> Run:
     """A run of delegation, handed over."""
     asked = {"agent": "beta", "profile": 0.5, "confidence": 0.7, "threshold": 0.5, "duration_ms": 50.0}
     account = {

@@ -1,6 +1,9 @@
 from types import SimpleNamespace
 from typing import Any
 
+from metacog.assigner.v1.assigner_pb2 import RolesAssigned
+
+from chassis.serving.wire import from_rest
 from console.site import drawn
 
 OPTIMUM: dict[str, Any] = {
@@ -25,7 +28,7 @@ def panel(**of_optimum: Any) -> str:  # noqa: ANN401
     }
     return drawn(
         "panels/assignment.html",
-        picture=SimpleNamespace(strategy="dialectic", roles=roles, assessed=[], is_over=True),
+        picture=SimpleNamespace(strategy="dialectic", roles=from_rest(roles, RolesAssigned), assessed=[], is_over=True),
     )
 
 

@@ -1,7 +1,13 @@
-from typing import Any
-
 import pytest
+from metacog.assigner.v1.assigner_pb2 import RolesAssigned
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.common.v1.reliability_pb2 import ReliabilityBin
+from metacog.delegation.v1.monitoring_pb2 import Flow
+from metacog.delegation.v1.profiles_pb2 import CapabilityProfile
+from metacog.router.v1.calibration_pb2 import ActivationBin
+from metacog.router.v1.router_pb2 import Activation
 
+from chassis.serving.wire import from_rest
 from console.charts.calibration import histogram, reliability_marks
 from console.charts.profiles import flow_table, profile_table
 from console.charts.series import evolution
@@ -10,12 +16,12 @@ from console.charts.tables import fitness_matrix
 
 
 def test_the_terms_of_an_activation_lie_end_to_end_and_reach_its_value() -> None:
-    activation = {
-        "terms": {"correctness": 0.165, "conflict": 0.18, "importance": 0.2125, "experience": 0.0},
-        "weights": {"correctness": 0.3, "conflict": 0.25, "importance": 0.25, "experience": 0.2},
-    }
+    activation = Activation(
+        terms={"correctness": 0.165, "conflict": 0.18, "importance": 0.2125, "experience": 0.0},
+        weights={"correctness": 0.3, "conflict": 0.25, "importance": 0.25, "experience": 0.2},
+    )
 
-    made = terms(activation, {"correctness": 0.45})
+    made = terms(activation, MSV(correctness=0.45))
 
     assert [term.start for term in made] == pytest.approx([0.0, 0.165, 0.345, 0.5575])
     assert made[-1].start + (made[-1].share or 0) == pytest.approx(0.5575)
@@ -23,9 +29,10 @@ def test_the_terms_of_an_activation_lie_end_to_end_and_reach_its_value() -> None
 
 
 def test_an_unknown_component_has_no_point_on_the_radar() -> None:
-    state = {"correctness": 0.5, "experience": None, "importance": 1.0, "conflict": 0.0, "emotional_response": 0.2}
+    unknown_reasons = {"experience": "nothing is stored yet"}
+    state = MSV(correctness=0.5, importance=1.0, conflict=0.0, emotional_response=0.2, unknown_reasons=unknown_reasons)
 
-    drawn = radar({**state, "unknown_reasons": {"experience": "nothing is stored yet"}})
+    drawn = radar(state)
 
     unknown = next(axis for axis in drawn.axes if axis.name == "experience")
     assert (unknown.level, unknown.x, unknown.y, unknown.reason) == (None, None, None, "nothing is stored yet")
@@ -34,19 +41,17 @@ def test_an_unknown_component_has_no_point_on_the_radar() -> None:
 
 
 def test_a_radar_without_unknown_components_is_filled() -> None:
-    names = ("correctness", "experience", "importance", "conflict", "emotional_response")
-
-    drawn = radar(dict.fromkeys(names, 1.0))
+    drawn = radar(MSV(correctness=1.0, experience=1.0, importance=1.0, conflict=1.0, emotional_response=1.0))
 
     assert drawn.area == drawn.rings[-1]
     assert len(drawn.edges) == 5
 
 
 def test_a_stage_whose_state_is_unknown_leaves_a_gap_and_is_never_zero() -> None:
-    known = {"correctness": 0.2, "conflict": 0.8}
-    stages: list[tuple[str, dict[str, Any] | None]] = [
+    known = MSV(correctness=0.2, conflict=0.8)
+    stages: list[tuple[str, MSV | None]] = [
         ("THESIS", known),
-        ("ANTITHESIS", {"correctness": None, "conflict": 0.5}),
+        ("ANTITHESIS", MSV(conflict=0.5)),
         ("RESOLUTION", known),
         ("S", None),
     ]
@@ -59,7 +64,7 @@ def test_a_stage_whose_state_is_unknown_leaves_a_gap_and_is_never_zero() -> None
 
 
 def test_names_of_lines_that_end_together_do_not_overlap() -> None:
-    chart = evolution([("THESIS", {"correctness": 0.5, "conflict": 0.5})])
+    chart = evolution([("THESIS", MSV(correctness=0.5, conflict=0.5))])
 
     assert abs(chart.lines[0].label_y - chart.lines[1].label_y) >= 16
 
@@ -76,9 +81,9 @@ def test_the_fitness_matrix_has_the_chosen_cells_and_the_terms_of_each_cell() ->
         "greedy": {"assignment": {"EXPERT": "b", "CRITIC": "a"}, "total_fitness": 0.7},
         "partial": [{"role": "EXPERT", "agent": "b", "unknown": ["experience"]}],
     }
-    roles = {"assignment": {"EXPERT": "a", "CRITIC": "b"}, "optimum": optimum}
+    roles = from_rest({"assignment": {"EXPERT": "a", "CRITIC": "b"}, "optimum": optimum}, RolesAssigned)
 
-    made = fitness_matrix(roles, {"a": {"correctness": 0.7, "experience": 0.7}, "b": {"correctness": 0.25}})
+    made = fitness_matrix(roles, {"a": MSV(correctness=0.7, experience=0.7), "b": MSV(correctness=0.25)})
 
     expert, critic = made.rows
     assert (expert.role, expert.margin, critic.margin) == ("EXPERT", 0.1, None)
@@ -96,10 +101,10 @@ def test_the_fitness_matrix_has_the_chosen_cells_and_the_terms_of_each_cell() ->
 
 
 def test_an_empty_bin_has_no_mark_and_a_full_one_is_the_larger() -> None:
-    bins: list[dict[str, Any]] = [
-        {"lower": 0.0, "upper": 0.5, "observations": 0, "mean_confidence": None, "accuracy": None},
-        {"lower": 0.5, "upper": 0.6, "observations": 1, "mean_confidence": 0.55, "accuracy": 0.0},
-        {"lower": 0.9, "upper": 1.0, "observations": 99, "mean_confidence": 0.95, "accuracy": 1.0},
+    bins = [
+        ReliabilityBin(lower=0.0, upper=0.5, observations=0),
+        ReliabilityBin(lower=0.5, upper=0.6, observations=1, mean_confidence=0.55, accuracy=0.0),
+        ReliabilityBin(lower=0.9, upper=1.0, observations=99, mean_confidence=0.95, accuracy=1.0),
     ]
 
     few, many = reliability_marks(bins)
@@ -110,14 +115,14 @@ def test_an_empty_bin_has_no_mark_and_a_full_one_is_the_larger() -> None:
 
 
 def test_the_highest_bar_fills_the_plot_and_no_runs_make_no_bar() -> None:
-    bins = [{"lower": 0.0, "upper": 0.5, "runs": n, "system_two": 0} for n in (0, 5, 10)]
+    bins = [ActivationBin(lower=0.0, upper=0.5, runs=n) for n in (0, 5, 10)]
 
     assert [bar.height for bar in histogram(bins)] == [0.0, 0.5, 1.0]
 
 
 def test_missing_profiles_and_delegations_are_empty_cells() -> None:
-    profiles = [{"agent": "a", "dimension": "x"}, {"agent": "b", "dimension": "y"}]
-    flows = [{"from_agent": "a", "to_agent": "b", "tasks": 3}]
+    profiles = [CapabilityProfile(agent="a", dimension="x"), CapabilityProfile(agent="b", dimension="y")]
+    flows = [Flow(from_agent="a", to_agent="b", tasks=3)]
 
     assert [[cell is not None for cell in cells] for _, cells in profile_table(profiles).rows] == [
         [True, False],
@@ -125,4 +130,4 @@ def test_missing_profiles_and_delegations_are_empty_cells() -> None:
     ]
     table = flow_table(flows)
     assert (list(table.columns), [name for name, _ in table.rows]) == (["a", "b"], ["a", "b"])
-    assert [[cell and cell["tasks"] for cell in cells] for _, cells in table.rows] == [[None, 3], [None, None]]
+    assert [[cell and cell.tasks for cell in cells] for _, cells in table.rows] == [[None, 3], [None, None]]

@@ -3,7 +3,7 @@ from tests.unit.console.runs import deliberated, run
 
 
 def test_two_runs_are_compared_and_unknown_values_are_not_subtracted() -> None:
-    first = deliberated() | {"confidence": 0.5}
+    first = deliberated(confidence=0.5)
     second = run("system1", duration_ms=2_500.0)
 
     rows = {row.name: row for row in comparison(first, second)}

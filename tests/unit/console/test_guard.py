@@ -13,7 +13,7 @@ from chassis.serving.health import Health
 from console.app import build_app
 from console.guard import COOKIE
 from console.live_runs import LiveRuns
-from console.service_client import ServiceClient
+from console.replies.service_client import ServiceClient
 from console.sessions import Sessions
 from console.settings import Settings
 from console.site import Site

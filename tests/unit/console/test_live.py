@@ -1,28 +1,26 @@
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from chassis.errors import PeerUnavailable
 from console.errors import NotLive, TooManyLive
-from console.live_runs import LiveRuns
-
-Event = tuple[str, Mapping[str, Any]]
+from console.live_runs import Event, LiveRuns
 
 
 async def two() -> AsyncGenerator[Event, None]:
-    yield "first", {}
-    yield "second", {}
+    yield "first", None
+    yield "second", None
 
 
 async def never() -> AsyncGenerator[Event, None]:
-    yield "first", {}
+    yield "first", None
     await asyncio.Event().wait()
 
 
 async def failing() -> AsyncGenerator[Event, None]:
-    yield "first", {}
+    yield "first", None
     raise PeerUnavailable("away")
 
 

@@ -1,22 +1,32 @@
 import re
 from typing import Any
 
+from google.protobuf.message import Message
+from metacog.common.v1 import msv_pb2
+from metacog.router.v1.router_pb2 import Run, RunFinished
+
 from chassis.errors import PeerUnavailable
 from console.run_events import apply, pictured
 from console.run_view import CHAIN, PANELS, Change, Picture
 from console.site import drawn
-from tests.unit.console.runs import MSV, ROLES, deliberated, run
+from tests.unit.console.runs import MSV, ROLES, event, route, run
 
-ROUTED = deliberated()["route"] | {"assessor": "hybrid"}
+ROUTED = route("dialectic", assessor="hybrid")
 
 
 def deliberating() -> Picture:
     """A dialectic whose roles are given."""
-    return pictured([("run_started", {"run_id": "r1"}), ("routed", ROUTED), ("roles_assigned", ROLES)])
+    said = {"run_started": {"run_id": "r1"}, "routed": ROUTED, "roles_assigned": ROLES}
+    return pictured([event(name, data) for name, data in said.items()])
 
 
-def started(stage: str) -> tuple[str, dict[str, Any]]:
-    return "stage_started", {"stage": stage, "role": "EXPERT", "agent": "ada", "model": "m", "attempt": 1}
+def started(stage: str) -> tuple[str, Message]:
+    return event("stage_started", {"stage": stage, "role": "EXPERT", "agent": "ada", "model": "m", "attempt": 1})
+
+
+def ended_as(run: Run) -> Picture:
+    """The picture of a run that has ended."""
+    return pictured([("run_finished", RunFinished(run=run))])
 
 
 def test_the_phases_are_done_active_or_waiting() -> None:
@@ -32,7 +42,7 @@ def test_the_phases_are_done_active_or_waiting() -> None:
 
 
 def test_a_requested_strategy_skips_the_assessment() -> None:
-    picture = pictured([("routed", run("system1")["route"])])
+    picture = pictured([event("routed", route("system1"))])
 
     assert picture.phases == [("assess", "skipped"), ("route", "done"), ("answer", "active")]
 
@@ -41,8 +51,8 @@ def test_a_token_is_added_to_its_stage_without_rendering_a_panel() -> None:
     picture = deliberating()
     apply(picture, *started("THESIS"))
 
-    change = apply(picture, "stage_token", {"stage": "THESIS", "text": "91 "})
-    change.add(apply(picture, "stage_token", {"stage": "THESIS", "text": "is odd"}))
+    change = apply(picture, *event("stage_token", {"stage": "THESIS", "text": "91 "}))
+    change.add(apply(picture, *event("stage_token", {"stage": "THESIS", "text": "is odd"})))
 
     assert change == Change(text={"text-thesis": "91 is odd"})
     assert picture.stages["THESIS"].text == "91 is odd"
@@ -50,7 +60,7 @@ def test_a_token_is_added_to_its_stage_without_rendering_a_panel() -> None:
 
 def test_a_second_attempt_begins_with_an_empty_text() -> None:
     picture = deliberating()
-    token: tuple[str, dict[str, Any]] = ("stage_token", {"stage": "THESIS", "text": "wrong"})
+    token = event("stage_token", {"stage": "THESIS", "text": "wrong"})
     for name, data in [started("THESIS"), token, started("THESIS")]:
         apply(picture, name, data)
 
@@ -60,10 +70,10 @@ def test_a_second_attempt_begins_with_an_empty_text() -> None:
 def test_a_measured_stage_is_in_the_evolution_and_the_others_are_unknown() -> None:
     picture = deliberating()
 
-    change = apply(picture, "stage_measured", {"stage": "THESIS", "msv": MSV})
+    change = apply(picture, *event("stage_measured", {"stage": "THESIS", "msv": MSV}))
 
     assert change.panels == {"evolution", "stage-thesis"}
-    assert picture.chain_states == [("THESIS", MSV), *((stage, None) for stage in CHAIN[1:])]
+    assert picture.chain_states == [("THESIS", msv_pb2.MSV(**MSV)), *((stage, None) for stage in CHAIN[1:])]
 
 
 def test_the_note_is_never_a_stage_of_the_chain() -> None:
@@ -76,11 +86,10 @@ def test_the_note_is_never_a_stage_of_the_chain() -> None:
 
 def test_a_fallback_drops_the_text_so_far() -> None:
     picture = deliberating()
-    apply(picture, "answer_token", {"text": "half an answer"})
+    apply(picture, *event("answer_token", {"text": "half an answer"}))
+    fell_back = {"from_strategy": "dialectic", "to_strategy": "system1", "reason": "X", "message": "m"}
 
-    change = apply(
-        picture, "fell_back", {"from_strategy": "dialectic", "to_strategy": "system1", "reason": "X", "message": "m"}
-    )
+    change = apply(picture, *event("fell_back", fell_back))
 
     assert (picture.answer, picture.strategy) == ("", "system1")
     assert change.panels == set(PANELS)
@@ -89,10 +98,11 @@ def test_a_fallback_drops_the_text_so_far() -> None:
 def test_another_agent_drops_the_text_so_far() -> None:
     picture = deliberating()
     chosen = {"mode": "EXECUTED", "first_agent": "ada", "executor": "ada", "reason": "confident", "short_list": []}
-    first = apply(picture, "mode_chosen", chosen)
-    apply(picture, "answer_token", {"text": "half an answer"})
+    first = apply(picture, *event("mode_chosen", chosen))
+    apply(picture, *event("answer_token", {"text": "half an answer"}))
 
-    again = apply(picture, "mode_chosen", {**chosen, "mode": "DELEGATED", "executor": "ben", "reason": "agent_failed"})
+    other = chosen | {"mode": "DELEGATED", "executor": "ben", "reason": "agent_failed"}
+    again = apply(picture, *event("mode_chosen", other))
 
     assert first.panels != set(PANELS)
     assert (picture.answer, again.panels) == ("", set(PANELS))
@@ -101,7 +111,7 @@ def test_another_agent_drops_the_text_so_far() -> None:
 def test_an_error_ends_the_run_and_marks_the_phase() -> None:
     picture = deliberating()
 
-    apply(picture, "failed", {"error": PeerUnavailable("away", run_id="r7")})
+    apply(picture, "failed", PeerUnavailable("away", run_id="r7"))
 
     assert picture.is_over
     assert (picture.run_id, picture.error and picture.error.reason) == ("r7", "PEER_UNAVAILABLE")
@@ -109,12 +119,12 @@ def test_an_error_ends_the_run_and_marks_the_phase() -> None:
 
 
 def test_an_unknown_event_changes_nothing() -> None:
-    assert apply(Picture(), "something_new", {}) == Change()
+    assert apply(Picture(), "something_new", None) == Change()
 
 
 def test_the_arbiters_shares_stay_unknown_until_it_has_drawn() -> None:
     drawn = {"solver": 0, "drawn": 2, "planned": 10, "counts": {"4": 1, "5": 1}, "invalid": 0, "entropy": 0.69}
-    picture = pictured([("routed", run("arbiter")["route"]), ("samples_drawn", {"phase": "SOLVE", **drawn})])
+    picture = pictured([event("routed", route("arbiter")), event("samples_drawn", {"phase": "SOLVE", **drawn})])
 
     assert (picture.solver_counts, picture.arbiter) == ({"4": 1, "5": 1}, None)
     assert picture.answers == ["4", "5"]
@@ -154,10 +164,10 @@ def test_the_state_measured_by_votes_stands_beside_the_state_before_and_unknown_
             "internal_inconsistency": "<i>",
         },
     }
-    ended = run("vote", deliberation={"votes": votes, "groups": [], "left_out": []}, state=after)
-    ended["route"]["msv"] = before
+    account = {"votes": votes, "groups": [], "left_out": []}
+    ended = run("vote", deliberation=account, state=after, route=route("vote", msv=before))
 
-    shown = drawn("panels/votes.html", picture=pictured([("run_finished", {"run": ended})]))
+    shown = drawn("panels/votes.html", picture=ended_as(ended))
     rows = [" ".join(row.split()) for row in re.sub("<[^>]*>", " ", shown.replace("<tr>", "\n")).split("\n")]
 
     assert "CE correctness 0.50 0.87" in rows
@@ -166,29 +176,20 @@ def test_the_state_measured_by_votes_stands_beside_the_state_before_and_unknown_
     assert "source disagreement 0.00" in rows
     assert "instability unknown no earlier run" in rows
     assert "<i>" not in shown
-    decision = drawn(
-        "panels/decision.html",
-        picture=pictured(
-            [
-                (
-                    "routed",
-                    ROUTED | {"msv": before, "usage": {"generations": 0}, "policy_row": "", "config_version": "paper"},
-                )
-            ]
-        ),
-    )
+    routed = ROUTED | {"msv": before, "usage": {"generations": 0}, "policy_row": "", "config_version": "paper"}
+    decision = drawn("panels/decision.html", picture=pictured([event("routed", routed)]))
     assert "CE: share right of the prior; no label yet." in decision
 
 
 def test_a_run_without_a_measured_state_shows_none() -> None:
-    ended = pictured([("run_finished", {"run": run("vote", deliberation={"votes": [], "groups": []})})])
+    ended = ended_as(run("vote", deliberation={"votes": [], "groups": []}))
 
     assert "State before and after" not in drawn("panels/votes.html", picture=ended)
 
 
 def test_votes_appear_as_they_come_and_stay_when_the_run_has_ended() -> None:
     votes = [cast(0, "4", mode="DRAFT"), cast(1, None), cast(2, "4")]
-    live = pictured([("routed", ROUTED | {"strategy": "vote"}), *(("vote_cast", vote) for vote in votes[:2])])
+    live = pictured([event("routed", route("vote")), *(event("vote_cast", vote) for vote in votes[:2])])
     account = {
         "votes": votes,
         "groups": [{"answer": "4", "votes": [0, 2], "log_odds": 0.0}],
@@ -198,7 +199,7 @@ def test_votes_appear_as_they_come_and_stay_when_the_run_has_ended() -> None:
         "stop_reason": "AGREED",
         "left_out": ["bob reasoned: BACKEND_UNAVAILABLE"],
     }
-    ended = pictured([("run_finished", {"run": run("vote", deliberation=account)})])
+    ended = ended_as(run("vote", deliberation=account))
 
     assert live.phases[-2:] == [("draft", "done"), ("vote", "active")]
     assert "2 of 2" not in drawn("panels/votes.html", picture=live)
@@ -211,14 +212,7 @@ def test_votes_appear_as_they_come_and_stay_when_the_run_has_ended() -> None:
 
 
 def test_a_confidence_that_is_no_probability_is_marked() -> None:
-    ended = pictured(
-        [
-            (
-                "run_finished",
-                {"run": run("system1", confidence=1.0, confidence_source="hybrid", confidence_state="UNCALIBRATED")},
-            )
-        ]
-    )
+    ended = ended_as(run("system1", confidence=1.0, confidence_source="hybrid", confidence_state="UNCALIBRATED"))
 
     shown = drawn("panels/label.html", picture=ended, run=ended.run)
 
@@ -240,12 +234,11 @@ ANSWERED = {"answer": "40", "weight": 0.4, "won": True, "failure": "", "text": "
 def panelled(**more: Any) -> str:  # noqa: ANN401
     """The panel of a delegation in which two agents of three answered."""
     account = {"decision": PANEL, "votes": [], **more}
-    finished = {"run": run("delegation", deliberation=account)}
-    picture = pictured([("routed", run("delegation")["route"]), ("mode_chosen", PANEL)])
+    picture = pictured([event("routed", route("delegation")), event("mode_chosen", PANEL)])
     for agent in ("ben", "ada"):
-        apply(picture, "agent_answered", {**ANSWERED, "agent": agent})
+        apply(picture, *event("agent_answered", {**ANSWERED, "agent": agent}))
     if more:
-        apply(picture, "run_finished", finished)
+        apply(picture, "run_finished", RunFinished(run=run("delegation", deliberation=account)))
     picture.strategy = "delegation"
     return drawn("panels/delegation.html", picture=picture)
 
@@ -261,7 +254,30 @@ def test_a_panel_shows_its_order_and_why_it_ended() -> None:
 
 def test_a_vote_that_an_earlier_version_stored_is_drawn_without_a_panel() -> None:
     decision = {name: known for name, known in PANEL.items() if name != "panel"}
-    picture = pictured([("mode_chosen", decision)])
+    picture = pictured([event("mode_chosen", decision)])
     picture.strategy = "delegation"
 
     assert "All agents answer and vote" in drawn("panels/delegation.html", picture=picture)
+
+
+def test_an_agents_confidence_in_a_task_is_not_its_state_for_the_roles() -> None:
+    asked = {"agent": "ada", "confidence": 0.7, "threshold": 0.5}
+    picture = pictured([event("agent_assessed", asked), event("agent_assessed", {"agent": "ben", "msv": MSV})])
+
+    assert ([each.agent for each in picture.assessments], [each.agent for each in picture.assessed]) == (
+        ["ada"],
+        ["ben"],
+    )
+
+
+def test_an_unknown_verbalized_confidence_is_unknown_and_a_known_zero_is_zero() -> None:
+    asked = {"agent": "ada", "confidence": 0.7, "threshold": 0.5, "profile": 0.5, "eligible": True}
+    known = asked | {"agent": "ben", "verbalized": 0.0, "verbalized_state": "UNCALIBRATED", "disagreement": 0.0}
+    picture = pictured([event("agent_assessed", asked), event("agent_assessed", known)])
+    picture.strategy = "delegation"
+
+    ada, ben = re.findall("<tr class.*?</tr>", drawn("panels/delegation.html", picture=picture), re.DOTALL)
+
+    assert ada.count("unknown") >= 2
+    assert "~0.00" not in ada
+    assert ("~0.00" in ben, "unknown" in ben) == (True, False)

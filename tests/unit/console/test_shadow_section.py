@@ -1,10 +1,12 @@
 """The section of the calibration page on shadow policies."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
+from metacog.router.v1.calibration_pb2 import GetShadowResponse
 
-from console.site import drawn
+from chassis.serving.wire import to_proto
+from console.site import Part, drawn
 from services.router.service.shadow.comparison import comparison_of
 from services.router.service.shadow.values import ShadowPair
 
@@ -12,8 +14,9 @@ PAIR = ShadowPair(policy="p1", strategy="vote", answered=True, agrees=False, ser
 
 
 def section(*pairs: ShadowPair) -> str:
-    comparisons = [asdict(comparison_of(pairs))] if pairs else []
-    return drawn("calibration/shadow.html", shadow={"notice": None, "content": {"comparisons": comparisons}})
+    comparisons = [comparison_of(pairs)] if pairs else []
+    reply = to_proto({"comparisons": comparisons}, GetShadowResponse)
+    return drawn("calibration/shadow.html", shadow=Part(content=reply))
 
 
 @pytest.mark.parametrize(
