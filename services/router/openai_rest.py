@@ -23,12 +23,14 @@ from services.router.service.gateway import chat_completions
 from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, error_body
 from services.router.service.gateway.chat_stream import DONE, Writer, data
 from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.gateway.reply_votes import ReplyVotes
 from services.router.service.runs.values import Run
 
 CHAT_PATH = "/v1/chat/completions"
 # A slash at the end: all paths below it.
 PATHS = (CHAT_PATH, "/v1/models", "/v1/models/")
 RUN_ID = edge.RUN_ID.decode()
+REASON = "x-metacog-reason"
 
 Events = AsyncGenerator[Any, None]
 Batches = AsyncGenerator[Sequence[bytes], None]
@@ -132,7 +134,9 @@ def add_paths(
             passed=passed,
         )
         system_one = Passthrough(models, chat)
-        own_context = context.with_system_one(system_one, system_one.drafter)
+        own_context = context.with_system_one(
+            system_one, system_one.drafter, ReplyVotes(models, chat) if chat.keeps_format else None
+        )
         events: Events = answer(chat.request, context=own_context, origin=chat.origin)
         if chat.stream:
             return await until_disconnect(request, _streamed_completion(events, chat))
@@ -162,9 +166,8 @@ async def _whole_completion(events: Events, chat: ChatRequest) -> Response:
         else chat_completions.completion(run, chat)
     )
     totals = {**(completion.get("usage") or {}), **chat_completions.usage(run)}
-    return Json(
-        {**completion, "usage": totals, "metacog": chat_completions.explanation(run)}, headers={RUN_ID: run.run_id}
-    )
+    explained = {**completion, "usage": totals, "metacog": chat_completions.explanation(run)}
+    return Json(explained, headers=_headers(run.run_id, chat))
 
 
 async def _streamed_completion(events: Events, chat: ChatRequest) -> Response:
@@ -182,8 +185,13 @@ async def _streamed_completion(events: Events, chat: ChatRequest) -> Response:
         raise
     except Exception as error:  # noqa: BLE001 - the edge: what is no MetacogError is a bug, logged and named
         return _error_response(error, started)
-    headers = {RUN_ID: started.run_id, "cache-control": "no-store"}
+    headers = {**_headers(started.run_id, chat), "cache-control": "no-store"}
     return ClosingStream(completed_stream(_resumed(first, batches)), batches.aclose, headers=headers)
+
+
+def _headers(run_id: str, chat: ChatRequest) -> Mapping[str, str]:
+    """Return the headers of an answer: its run, and why System 1 gives it where another strategy was asked for."""
+    return {RUN_ID: run_id, **({REASON: chat.origin.reason} if chat.replaced else {})}
 
 
 async def completed_stream(batches: Batches) -> AsyncGenerator[bytes, None]:

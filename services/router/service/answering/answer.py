@@ -323,11 +323,20 @@ class AnswerContext:
     draw: Callable[[], float] = SystemRandom().random
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def with_system_one(self, strategy: AnswerStrategy, drafter: DrafterFactory) -> "AnswerContext":
-        """Return a copy with another System 1; by field, since `replace` is slow and every chat request does this."""
+    def with_system_one(
+        self, strategy: AnswerStrategy, drafter: DrafterFactory, votes: AnswerStrategy | None = None
+    ) -> "AnswerContext":
+        """Return a copy with another System 1; by field, since `replace` is slow and every chat request does this.
+
+        Args:
+            strategy: System 1.
+            drafter: Writes its answers.
+            votes: What asks for votes; None: as before.
+        """
+        own = {Strategy.SYSTEM_ONE: strategy} | ({} if votes is None else dict.fromkeys(VOTING, votes))
         return AnswerContext(
             routing=self.routing,
-            strategies={**self.strategies, Strategy.SYSTEM_ONE: strategy},
+            strategies={**self.strategies, **own},
             drafter=drafter,
             limits=self.limits,
             answer_tokens=self.answer_tokens,
@@ -672,6 +681,7 @@ class RunInProgress:
             account=account,
             confidence=self.result.confidence,
             is_escalated=escalation is not None and escalation.answered,
+            has_evidence=account.get("evidence") is not None,
         )
         asked = AskedQuestion(
             key_name=self.origin.key_name,

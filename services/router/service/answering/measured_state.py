@@ -26,6 +26,7 @@ MOST_EARLIER = 50
 NOT_COMPARED = "programs of different runs are not compared"
 NOT_LOOKED_UP = "earlier runs are not looked up"
 NO_TIME_LEFT = "no time is left to look earlier runs up"
+WHOLE_REPLIES = "no labels say how probably a reply with tools, JSON or images is right"
 STRONGER_MODEL = "the stronger model answered, and the votes do not say how probably it is right"
 
 
@@ -57,11 +58,13 @@ class VotedAnswer:
         account: The account of the vote, as REST spells it.
         confidence: Probability that the answer is right [0..1]; None where the votes do not say.
         is_escalated: Whether a stronger model gave the answer.
+        has_evidence: Whether labels of such votes say how probably the answer is right.
     """
 
     account: Mapping[str, Any]
     confidence: float | None
     is_escalated: bool = False
+    has_evidence: bool = True
 
 
 def winner_digest(account: Mapping[str, Any], messages_digest: str) -> str:
@@ -101,10 +104,17 @@ async def state_after_vote(
     return measured_state(
         valid_votes(groups, [_source(vote) for vote in votes]),
         probability=voted.confidence,
-        probability_unknown=STRONGER_MODEL if voted.is_escalated else NO_VALID_VOTE,
+        probability_unknown=_unknown(voted),
         over_time=await _instability(voted, asked, earlier, min(EARLIER_WITHIN_S, seconds_left)),
         before=before,
     )
+
+
+def _unknown(voted: VotedAnswer) -> str:
+    """Return why the probability of being right is unknown, where it is."""
+    if voted.is_escalated:
+        return STRONGER_MODEL
+    return NO_VALID_VOTE if voted.has_evidence or not voted.account.get("winner") else WHOLE_REPLIES
 
 
 async def _instability(

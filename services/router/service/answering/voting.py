@@ -117,7 +117,7 @@ class Voting:
         is_left = voted.agreement is not None and outcome.reason != FIRST_LOST
         may_escalate = model and is_left and levels.escalated.includes(ESCALATED_LEVEL)
         if outcome.state is not PromiseState.WITHHELD or not may_escalate:
-            async with aclosing(_given(_kept(voted, outcome))) as events:
+            async with aclosing(_given(kept(voted, outcome))) as events:
                 async for event in events:
                     yield event
             return
@@ -129,7 +129,7 @@ class Voting:
                 elif event.escalation is not None and event.escalation.answered and event.text:
                     yield replace(event, promise=escalated(levels))
                 else:
-                    yield replace(_kept(event, outcome), escalation=event.escalation or escalation)
+                    yield replace(kept(event, outcome), escalation=event.escalation or escalation)
         self._count(model, EscalationReason.NOT_PROVED, spend.ledger.usage().stages, ESCALATION)
 
     async def _cascade(
@@ -197,7 +197,7 @@ async def _given(result: StrategyResult) -> AsyncGenerator[StrategyEvent, None]:
     yield result
 
 
-def _kept(voted: StrategyResult, outcome: PromiseOutcome) -> StrategyResult:
+def kept(voted: StrategyResult, outcome: PromiseOutcome) -> StrategyResult:
     """Return the result with what became of the promise; without its answer where that is withheld."""
     if outcome.state is PromiseState.PROVED:
         return replace(voted, promise=outcome)

@@ -30,8 +30,9 @@ from kernel.envelope import Envelope
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
-from kernel.policy import Strategy
+from kernel.policy import VOTING, Strategy
 from kernel.values import value
+from kernel.votes.votes import VoteMode
 from services.router.core.media_sources import check_media_sources
 from services.router.errors import UnknownModel
 from services.router.service.answering.answer import RequestOrigin, StrategyResult, StrategyTask
@@ -118,6 +119,7 @@ MODEL = "metacog"
 # Fields that System 2 has no use for, checked all the same: name, least, most.
 RANGES = (("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
 SEPARATORS = ("/", "-")
+TOOL_FIELDS = ("tools", "functions")
 MODELS: Mapping[str, str] = {
     MODEL: "",
     **{f"{MODEL}{separator}{strategy}": strategy for separator in SEPARATORS for strategy in Strategy},
@@ -185,6 +187,8 @@ class ChatRequest:
         model: Model name as the client wrote it.
         stream: Whether the client wants a stream.
         include_usage: Whether the stream is to end with usage.
+        keeps_format: Whether votes are whole replies in the client's own format (papers.md 5.7).
+        replaced: The strategy that was asked for and cannot serve the request, so that System 1 does; empty: none.
     """
 
     body: Mapping[str, Any]
@@ -194,6 +198,21 @@ class ChatRequest:
     model: str
     stream: bool
     include_usage: bool
+    keeps_format: bool = False
+    replaced: str = ""
+
+    @property
+    def samples(self) -> int:
+        """Return how many replies the client wants [count, >= 1]."""
+        return self.origin.samples
+
+    @property
+    def json_schema(self) -> Mapping[str, Any] | None:
+        """Return the schema of the JSON that the client asks for; None where it asks for text."""
+        wanted = object_of(self.body.get("response_format"))
+        if wanted.get("type") == "json_schema":
+            return object_of(object_of(wanted.get("json_schema")).get("schema"))
+        return {"type": "object"} if wanted.get("type") == "json_object" else None
 
 
 def model_name(body: object) -> str:
@@ -243,20 +262,24 @@ def parsed_request(
     check_media_sources(given["messages"], media_hosts)
     stream = bool_field(given, "stream")
     given |= whole_number_fields(given)
-    strategy, reason = _strategy(given, Strategy.SYSTEM_ONE if own_model else MODELS[named])
+    asked = Strategy.SYSTEM_ONE if own_model else MODELS[named]
+    strategy, reason = _strategy(given, asked, fallback=options.fallback)
     if strategy != Strategy.SYSTEM_ONE:  # whose call is checked as it is made
         checked_body(given)
         for name, least, most in RANGES:
             number_field(given, name, least, most)
     wants_usage = bool_field(object_field(given, "stream_options"), "include_usage")
+    keeps_format = _keeps_format(given, options, strategy)
     return ChatRequest(
-        body=given,
+        body={name: item for name, item in given.items() if name != "n"} if keeps_format else given,
         options=options,
         request=replace(_answer_request(given, options, turns, strategy), model=own_model),
         origin=_origin(body, options, reason, key_name),
         model=model,
         stream=stream,
         include_usage=stream and wants_usage,
+        keeps_format=keeps_format,
+        replaced=asked if asked and strategy != asked else "",
     )
 
 
@@ -295,32 +318,63 @@ def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name
     )
 
 
-def _strategy(body: Mapping[str, Any], named: str) -> tuple[str, str]:
-    """Return the strategy, and why; where none is named, System 1 takes what only a single-pass call can do.
+def _strategy(body: Mapping[str, Any], named: str, *, fallback: bool) -> tuple[str, str]:
+    """Return the strategy, and why.
+
+    Votes serve all that a client can compare: calls of tools, JSON, texts about images, several replies. What the named
+    strategy cannot do is done by System 1, where `fallback` lets it; so is all of it where none is named.
 
     Raises:
-        MalformedRequest: For something that the named strategy cannot do.
+        MalformedRequest: For something that the named strategy cannot do, without `fallback`.
     """
-    if body.get("tools") or body.get("functions"):
-        return Strategy.SYSTEM_ONE, "requested" if named == Strategy.SYSTEM_ONE else "tools"
-    single_pass_field = _single_pass_field(body)
-    if not single_pass_field or named == Strategy.SYSTEM_ONE:
+    if named == Strategy.SYSTEM_ONE:
         return named, "requested"
-    if not named:
-        return Strategy.SYSTEM_ONE, "format"
-    message = f"{single_pass_field}: {MODEL}/{named} reads text and gives one plain text; use {MODEL}/system1 for more"
-    raise MalformedRequest(message, field=single_pass_field)
+    field_name = _single_pass_field(body) if named in VOTING else _single_pass_field(body) or _beyond_text(body)
+    if not field_name:
+        return named, "requested"
+    reason = "tools" if field_name in TOOL_FIELDS else "format"
+    if not named or fallback:
+        return Strategy.SYSTEM_ONE, reason
+    message = f"{field_name}: {MODEL}/{named} gives one plain text; use {MODEL}/system1, or leave fallback true"
+    raise MalformedRequest(message, field=field_name)
 
 
 def _single_pass_field(body: Mapping[str, Any]) -> str:
-    """Return the first field that only a single-pass call can serve: an image, or more than one plain text."""
+    """Return the first field that only a single-pass call can serve; empty: none."""
+    needs = (("logprobs", bool_field(body, "logprobs")), ("audio", bool(body.get("audio"))))
+    return next((name for name, needed in needs if needed), "")
+
+
+def _beyond_text(body: Mapping[str, Any]) -> str:
+    """Return the first field that asks for more than one plain text, or shows more than text; empty: none."""
     needs = (
+        *((name, bool(body.get(name))) for name in TOOL_FIELDS),
         ("n", (body.get("n") or 1) != 1),
-        ("logprobs", bool_field(body, "logprobs")),
         ("response_format", object_field(body, "response_format").get("type", "text") != "text"),
-        ("audio", bool(body.get("audio"))),
     )
     return next((name for name, needed in needs if needed), "") or non_text_field(body["messages"])
+
+
+def _keeps_format(body: Mapping[str, Any], options: ChatOptions, strategy: str) -> bool:
+    """Return whether votes are whole replies in the client's own format.
+
+    Raises:
+        MalformedRequest: For an option that such votes have no use for; names it.
+    """
+    if strategy not in VOTING or not _beyond_text(body):
+        return False
+    vote = options.vote
+    place = ""
+    if vote is not None:
+        agents = any(one.agent or one.mode not in (None, VoteMode.DRAFT) for one in vote.sources)
+        place = "vote.tests" if vote.tests else "vote.sources" if agents else ""
+    place = place or ("promise" if options.promise is not None else "")
+    if place:
+        message = (
+            "votes on tools, JSON, images or several replies are the client's own request to models: name models only"
+        )
+        raise MalformedRequest(f"metacog.{place}: {message}", field=f"metacog.{place}")
+    return True
 
 
 def _answer_request(
@@ -472,6 +526,16 @@ def head(run_id: str, created: int, chat: ChatRequest, kind: str) -> dict[str, A
     return {"id": completion_id(run_id), "object": kind, "created": created, "model": chat.model}
 
 
+def lacking_feature(backend: Backend, body: Mapping[str, Any]) -> str:
+    """Return the feature that a chat needs and a model is known to lack, `tools` or `images`; empty: none."""
+    features = backend.config.features
+    needs = (
+        ("tools", any(body.get(name) for name in TOOL_FIELDS), features.tools),
+        ("images", has_images(body["messages"]), features.images),
+    )
+    return next((name for name, needed, able in needs if needed and able is False), "")
+
+
 class Passthrough:
     """The passthrough is System 1 for one chat request: the client's own request, forwarded to the backend."""
 
@@ -514,16 +578,12 @@ class Passthrough:
         Raises:
             MalformedRequest: When that model is known to lack what the request needs.
         """
-        backend, body = self._models.current().named(model), self._chat.body
-        lacks = (
-            ("tools", bool(body.get("tools") or body.get("functions")), backend.config.features.tools),
-            ("messages", has_images(body["messages"]), backend.config.features.images),
-        )
-        for field_name, needed, able in lacks:
-            if needed and able is False:
-                feature = "tools" if field_name == "tools" else "images"
-                message = f"{field_name}: the model {backend.config.name} is configured without {feature}"
-                raise MalformedRequest(f"{message} (models.yaml: features.{feature})", field=field_name)
+        backend = self._models.current().named(model)
+        feature = lacking_feature(backend, self._chat.body)
+        if feature:
+            field_name = "tools" if feature == "tools" else "messages"
+            message = f"{field_name}: the model {backend.config.name} is configured without {feature}"
+            raise MalformedRequest(f"{message} (models.yaml: features.{feature})", field=field_name)
         return backend
 
     async def _draft(self, spend: Spend) -> DraftAnswer:
