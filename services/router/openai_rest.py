@@ -22,8 +22,8 @@ from services.router.service.answering.values import PassedThrough, RunFinished,
 from services.router.service.gateway import chat_completions
 from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, error_body
 from services.router.service.gateway.chat_stream import DONE, Writer, data
+from services.router.service.gateway.formatted_answer import strategies_in_format
 from services.router.service.gateway.passed_fields import PassedFields
-from services.router.service.gateway.reply_votes import ReplyVotes
 from services.router.service.runs.values import Run
 
 CHAT_PATH = "/v1/chat/completions"
@@ -135,7 +135,7 @@ def add_paths(
         )
         system_one = Passthrough(models, chat)
         own_context = context.with_system_one(
-            system_one, system_one.drafter, ReplyVotes(models, chat) if chat.keeps_format else None
+            system_one, system_one.drafter, strategies_in_format(chat, models, context.strategies)
         )
         events: Events = answer(chat.request, context=own_context, origin=chat.origin)
         if chat.stream:

@@ -165,8 +165,8 @@ def _is_escalated(task: StrategyTask) -> bool:
 
 
 def _may_fall_back(task: StrategyTask) -> bool:
-    """Return whether a single-pass call may answer after the service."""
-    return task.request.fallback and task.promise is None
+    """Return whether a single-pass call may answer, or writes the answer in another form, after the service."""
+    return task.has_last_call or (task.request.fallback and task.promise is None)
 
 
 def _reserved_time_share(task: StrategyTask) -> float:

@@ -23,3 +23,8 @@ def probe() -> Prompt:
 def check() -> Prompt:
     """Ask a model whether the answer that it just gave is right."""
     return render(_HERE, "check", {})
+
+
+def formatted(*, answer: str) -> Prompt:
+    """Ask a model to write an answer in the client's format; stands at the end of the conversation."""
+    return render(_HERE, "formatted", {"answer": quoted("answer", answer)})

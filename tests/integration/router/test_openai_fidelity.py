@@ -265,7 +265,7 @@ async def test_what_is_no_text_is_for_a_single_pass_call_alone(suite: Suite, scr
 
     answer = await suite.ask(messages=seen)
     with pytest.raises(openai.BadRequestError) as raised:
-        await suite.ask("metacog/dialectic", messages=seen)
+        await suite.ask("metacog/dialectic", messages=seen, metacog={"fallback": False})
 
     assert (metacog_field(answer)["strategy"], metacog_field(answer)["reason"]) == ("system1", "format")
     assert scripted.bodies[0]["messages"] == seen

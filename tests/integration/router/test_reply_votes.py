@@ -7,9 +7,10 @@ from typing import Any
 import openai
 import pytest
 
-from tests.support.gateway import HELLO, Suite, gateway, metacog_field
+from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
 from tests.support.models.llm_replies import ScriptedChoice, Shape
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
+from tests.support.stack import cast
 
 WITH_TOOLS = Shape("tools", checks=False)
 IMAGE: Any = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -276,6 +277,40 @@ async def test_what_a_strategy_cannot_do_is_system_1_or_an_error_as_fallback_say
     assert raw.headers["x-metacog-reason"] == reason
     assert (metacog_field(raw.parse())["strategy"], metacog_field(raw.parse())["reason"]) == ("system1", reason)
     assert raised.value.param == field
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_deliberation_ends_in_the_format_that_is_asked_for(
+    tools: tuple[Suite, ScriptedLLM], stream: bool
+) -> None:
+    suite, llm = tools
+    deliberated = cast()
+    written = '{"name": "Ada", "year": 1815, "city": "London"}'
+    llm.answer = lambda body: [written] if body.get("response_format") == PERSON else deliberated(body)
+
+    if stream:
+        text = text_of(await suite.chunks("metacog-dialectic", response_format=PERSON))
+    else:
+        answer = await suite.ask("metacog-dialectic", response_format=PERSON)
+        text = answer.choices[0].message.content
+        assert metacog_field(answer)["strategy"] == "dialectic"
+        assert not metacog_field(answer)["degraded"]
+
+    assert text == written
+    *_, last = llm.bodies
+    assert last["response_format"] == PERSON
+    assert last["messages"][:-1] == HELLO
+    assert len([body for body in llm.bodies if body.get("response_format") == PERSON]) == 1
+
+
+async def test_a_reply_that_is_not_in_the_format_says_so(tools: tuple[Suite, ScriptedLLM]) -> None:
+    suite, llm = tools
+    deliberated = cast()
+    llm.answer = lambda body: ["Ada."] if body.get("response_format") == PERSON else deliberated(body)
+
+    field = metacog_field(await suite.ask("metacog-dialectic", response_format=PERSON))
+
+    assert any(reason.startswith("NOT_IN_FORMAT: it is no JSON") for reason in field["degraded_reasons"])
 
 
 async def test_the_state_says_why_the_probability_is_unknown(tools: tuple[Suite, ScriptedLLM]) -> None:

@@ -242,6 +242,7 @@ class StrategyTask:
         answer_tokens: Tokens of an answer whose request states none [count].
         experience: The agents' experience with the question, as the assigner takes it; None where it was not asked for.
         kind: Returns the kind of the question, which may still be looked for; empty: unknown.
+        has_last_call: Whether a single-pass call follows the strategy, and what it needs is kept back for it.
     """
 
     request: AnswerRequest
@@ -255,6 +256,7 @@ class StrategyTask:
     answer_tokens: int = 1024
     experience: Mapping[str, Any] | None = None
     kind: Callable[[], Awaitable[str]] = unknown_kind
+    has_last_call: bool = False
 
 
 StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
@@ -265,6 +267,9 @@ class AnswerStrategy(Protocol):
 
     def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
         """Yield events while it works, then its result."""
+
+
+NO_OTHERS: Mapping[Strategy, AnswerStrategy] = {}
 
 
 class RunRecorder(Protocol):
@@ -324,16 +329,16 @@ class AnswerContext:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def with_system_one(
-        self, strategy: AnswerStrategy, drafter: DrafterFactory, votes: AnswerStrategy | None = None
+        self, strategy: AnswerStrategy, drafter: DrafterFactory, others: Mapping[Strategy, AnswerStrategy] = NO_OTHERS
     ) -> "AnswerContext":
         """Return a copy with another System 1; by field, since `replace` is slow and every chat request does this.
 
         Args:
             strategy: System 1.
             drafter: Writes its answers.
-            votes: What asks for votes; None: as before.
+            others: What else answers in a way of its own.
         """
-        own = {Strategy.SYSTEM_ONE: strategy} | ({} if votes is None else dict.fromkeys(VOTING, votes))
+        own = {Strategy.SYSTEM_ONE: strategy, **others}
         return AnswerContext(
             routing=self.routing,
             strategies={**self.strategies, **own},

@@ -120,6 +120,8 @@ MODEL = "metacog"
 RANGES = (("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
 SEPARATORS = ("/", "-")
 TOOL_FIELDS = ("tools", "functions")
+# Strategies whose answer is a text, which a last call can write in another format.
+DELIBERATIONS = (Strategy.DIALECTIC, Strategy.ARBITER, Strategy.DELEGATION)
 MODELS: Mapping[str, str] = {
     MODEL: "",
     **{f"{MODEL}{separator}{strategy}": strategy for separator in SEPARATORS for strategy in Strategy},
@@ -329,7 +331,7 @@ def _strategy(body: Mapping[str, Any], named: str, *, fallback: bool) -> tuple[s
     """
     if named == Strategy.SYSTEM_ONE:
         return named, "requested"
-    field_name = _single_pass_field(body) if named in VOTING else _single_pass_field(body) or _beyond_text(body)
+    field_name = _single_pass_field(body) or _not_served(body, named)
     if not field_name:
         return named, "requested"
     reason = "tools" if field_name in TOOL_FIELDS else "format"
@@ -353,6 +355,18 @@ def _beyond_text(body: Mapping[str, Any]) -> str:
         ("response_format", object_field(body, "response_format").get("type", "text") != "text"),
     )
     return next((name for name, needed in needs if needed), "") or non_text_field(body["messages"])
+
+
+def _not_served(body: Mapping[str, Any], named: str) -> str:
+    """Return the first field beyond text that the named strategy cannot serve; empty: none."""
+    if named in VOTING:
+        return ""
+    formatted = named in DELIBERATIONS and _wants_json(body)
+    return _beyond_text({**body, "response_format": None} if formatted else body)
+
+
+def _wants_json(body: Mapping[str, Any]) -> bool:
+    return object_field(body, "response_format").get("type") in ("json_schema", "json_object")
 
 
 def _keeps_format(body: Mapping[str, Any], options: ChatOptions, strategy: str) -> bool:

@@ -139,7 +139,7 @@ class ReplyVotes:
             order = [escalation.reply]
         document = _joined([one.reply for one in order[: max(1, self._chat.samples)]])
         if document is not None:
-            for piece in _chunks(document) if self._chat.stream else [document]:
+            for piece in chunks_of(document) if self._chat.stream else [document]:
                 yield PassedThrough(document=piece)
         yield _result(account, order[0] if order else None, escalation)
 
@@ -362,7 +362,7 @@ def _rule(vote: PlannedVote, samples: int) -> VoteRule:
 
 
 def _cast_of(one: Asked, index: int, *, changed: bool = False) -> Mapping[str, Any]:
-    choice = _choice(one.reply)
+    choice = first_choice(one.reply)
     cast = {
         "index": index,
         "mode": one.source.mode,
@@ -379,7 +379,8 @@ def _cast_of(one: Asked, index: int, *, changed: bool = False) -> Mapping[str, A
     return plain(to_proto(cast, vote_pb2.VoteCast))
 
 
-def _choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first choice of a chat completion; without fields where there is none."""
     return next(iter(objects_of(reply.get("choices"))), NO_FIELDS)
 
 
@@ -391,7 +392,7 @@ def read_reply(reply: Mapping[str, Any], chat: ChatRequest, task: StrategyTask) 
         chat: The request, which names tools and format.
         task: The task, whose question says what a text may answer.
     """
-    message = object_of(_choice(reply).get("message"))
+    message = object_of(first_choice(reply).get("message"))
     calls = [object_of(one.get("function")) for one in objects_of(message.get("tool_calls"))]
     if message.get("function_call"):
         calls = [object_of(message.get("function_call"))]
@@ -462,11 +463,11 @@ def _joined(replies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return one completion whose choices are the first choices of `replies`; None where there is none."""
     if not replies:
         return None
-    choices = [{**_choice(reply), "index": index} for index, reply in enumerate(replies)]
+    choices = [{**first_choice(reply), "index": index} for index, reply in enumerate(replies)]
     return {**replies[0], "choices": choices}
 
 
-def _chunks(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def chunks_of(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield a completion as chunks of a stream: each choice as one piece, and its end."""
     head = {name: item for name, item in document.items() if name not in ("choices", "usage", "object")}
     head["object"] = "chat.completion.chunk"
@@ -490,7 +491,7 @@ def _result(account: Mapping[str, Any], winner: Asked | None, escalated: _Escala
         return StrategyResult(
             text="", outcome=Outcome.ABSTAINED, deliberation=account, degraded_reasons=reasons, escalation=escalation
         )
-    choice = _choice(winner.reply)
+    choice = first_choice(winner.reply)
     _, text = split_reasoning(text_of(object_of(choice.get("message")).get("content")))
     return StrategyResult(
         text=text,
