@@ -164,7 +164,9 @@ async def test_errors_are_the_errors_that_it_knows(router: Running, scripted: Sc
     with pytest.raises(openai.NotFoundError):
         await chat_openai(router, "gpt-9").ainvoke("Is it so?")
     with pytest.raises(openai.BadRequestError):
-        await chat_openai(router, "metacog/dialectic", n=2).ainvoke("Is it so?")
+        await chat_openai(router, "metacog/dialectic", n=2, extra_body={"metacog": {"fallback": False}}).ainvoke(
+            "Is it?"
+        )
     scripted.fault(*[ErrorReply(429, "busy")] * 4)
     with pytest.raises(openai.RateLimitError):
         await chat_openai(router, "metacog/system1").ainvoke("Is it so?")

@@ -429,6 +429,8 @@ async def test_a_backend_that_is_full_contains_when_to_retry(suite: Suite, scrip
 
 # Refusals
 
+NO_FALLBACK: Any = {"model": "metacog/dialectic", "metacog": {"fallback": False}}
+
 
 @pytest.fixture(scope="module")
 async def gate(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
@@ -449,8 +451,8 @@ async def gate(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
         ({"messages": []}, 400, "invalid_request_error", "messages", "malformed_request"),
         ({"messages": "hello"}, 400, "invalid_request_error", "messages", "malformed_request"),
         ({"messages": [{"role": "user", "content": 7}]}, 400, "invalid_request_error", "messages.0.content", None),
-        ({"model": "metacog/dialectic", "n": 2}, 400, "invalid_request_error", "n", "malformed_request"),
-        ({"model": "metacog/dialectic", "logprobs": True}, 400, "invalid_request_error", "logprobs", None),
+        ({**NO_FALLBACK, "n": 2}, 400, "invalid_request_error", "n", "malformed_request"),
+        ({**NO_FALLBACK, "logprobs": True}, 400, "invalid_request_error", "logprobs", None),
         ({"temperature": "hot"}, 400, "invalid_request_error", "temperature", "malformed_request"),
         ({"temperature": 3}, 400, "invalid_request_error", "temperature", None),
         ({"model": "metacog/dialectic", "top_p": 5}, 400, "invalid_request_error", "top_p", None),

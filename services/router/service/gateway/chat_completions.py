@@ -329,10 +329,8 @@ def _strategy(body: Mapping[str, Any], named: str, *, fallback: bool) -> tuple[s
     Raises:
         MalformedRequest: For something that the named strategy cannot do, without `fallback`.
     """
-    if named == Strategy.SYSTEM_ONE:
-        return named, "requested"
     field_name = _single_pass_field(body) or _not_served(body, named)
-    if not field_name:
+    if not field_name or named == Strategy.SYSTEM_ONE:
         return named, "requested"
     reason = "tools" if field_name in TOOL_FIELDS else "format"
     if not named or fallback:
@@ -359,10 +357,9 @@ def _beyond_text(body: Mapping[str, Any]) -> str:
 
 def _not_served(body: Mapping[str, Any], named: str) -> str:
     """Return the first field beyond text that the named strategy cannot serve; empty: none."""
-    if named in VOTING:
-        return ""
     formatted = named in DELIBERATIONS and _wants_json(body)
-    return _beyond_text({**body, "response_format": None} if formatted else body)
+    found = _beyond_text({**body, "response_format": None} if formatted else body)
+    return "" if named in VOTING else found
 
 
 def _wants_json(body: Mapping[str, Any]) -> bool:
