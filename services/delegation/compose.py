@@ -20,6 +20,7 @@ from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server_of
 from chassis.shared_results import SharedResults, figure_shares
+from chassis.worker.retention import EVERY_S, Retention
 from configuration.agents import AgentConfig
 from configuration.dimensions import Dimension
 from inference import BackendModelClients, Embeddings, Prototypes
@@ -32,7 +33,6 @@ from services.delegation import rest, rpc
 from services.delegation.core.routine import DEFAULT_ROUTINE, Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
-from services.delegation.service.contents.retention import EVERY_S, TaskRetention
 from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.experience.matching import MATCHES, MatchContext, match_experience
 from services.delegation.service.experience.recording import FIRST_PAUSE_S, ExperienceRecorder
@@ -144,7 +144,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         most=settings.experience_questions,
         first_pause_s=parts.experience_pause_s,
     )
-    workers: Mapping[str, Recalibrator | ExperienceRecorder | TaskRetention] = {
+    workers: Mapping[str, Recalibrator | ExperienceRecorder | Retention] = {
         "recalibration": recalibrator,
         "experience": recorder,
         **_retention(settings, parts, records),
@@ -242,12 +242,12 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
     )
 
 
-def _retention(settings: Settings, parts: Parts, records: db.Sessions) -> Mapping[str, TaskRetention]:
+def _retention(settings: Settings, parts: Parts, records: db.Sessions) -> Mapping[str, Retention]:
     """Return the worker that deletes old tasks, by its name; none where they are kept for ever."""
     if not settings.retention_days:
         return {}
     old = PostgresOldTasks(records.within(db.BACKGROUND_WITHIN_S))
-    return {"retention": TaskRetention(old, days=settings.retention_days, every_s=parts.retention_every_s)}
+    return {"retention": Retention("tasks", old, days=settings.retention_days, every_s=parts.retention_every_s)}
 
 
 def _each(steps: Sequence[Callable[[], None]]) -> None:

@@ -18,6 +18,7 @@ from chassis.serving.peer import Peer
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import Service, closing, grpc_server_of
 from chassis.shared_results import SharedResults, figure_shares
+from chassis.worker.retention import EVERY_S, Retention
 from configuration.dimensions import SHIPPED, prototypes_of, read_dimensions
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings, KindClassifier
@@ -81,7 +82,7 @@ from services.router.service.runs.journal import QUEUE_BYTES, RECENT_BYTES, RETR
 from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents
 from services.router.service.runs.rejected import RejectedRuns
-from services.router.service.runs.retention import EVERY_S, OldRunStore, Retention
+from services.router.service.runs.retention import OldRuns, OldRunStore
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.service.shadow.comparison import ShadowPairs, get_shadow
 from services.router.service.shadow.traffic import ShadowOptions, ShadowTraffic
@@ -658,7 +659,11 @@ def _retention(
 ) -> Retention:
     forget = None if receivers.experience is None else receivers.experience.forget
     return Retention(
-        database.old_runs, days=options.days, forget=forget, rejected=rejected, every_s=options.retention_every_s
+        "runs",
+        OldRuns(database.old_runs, forget),
+        days=options.days,
+        delete_files=rejected.remove_older,
+        every_s=options.retention_every_s,
     )
 
 

@@ -1,5 +1,6 @@
 """This store deletes what is too old from the delegation service's schema."""
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
 
 from sqlalchemy import DateTime, func, select, text
@@ -43,6 +44,10 @@ class PostgresOldTasks:
         """Return the time of the database's clock."""
         async with transaction(self._sessions) as session:
             return (await session.scalars(select(func.clock_timestamp(type_=DateTime(timezone=True))))).one()
+
+    def lock(self) -> AbstractAsyncContextManager[bool]:
+        """Lock nothing: replicas may delete at the same time."""
+        return nullcontext(True)
 
     async def delete_older(self, days: int, most: int) -> int:
         """Delete at most `most` tasks older than `days`, with their feedback and experience; return how many."""

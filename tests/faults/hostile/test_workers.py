@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import numpy as np
@@ -13,16 +13,30 @@ import pytest
 from prometheus_client import REGISTRY
 
 from chassis.worker import BackgroundWorker, WorkerFailing, round_within
+from chassis.worker.retention import Retention
 from encoder.app import build_app
 from encoder.batcher import Batcher
 from encoder.errors import EncodingFailed
 from encoder.model import Encoded
 from encoder.settings import Settings
+from services.delegation.service.experience.recording import ExperienceRecorder
 from services.delegation.service.recalibration import Recalibrator
+from services.router.service.assessment.kinds import KindsInForce
 from services.router.service.calibration.recalibration import Calibrator
+from services.router.service.feedback.outbox import Outbox, OutboxBacklog
 from tests.support.stack import until
 
 WITHIN_S = 30.0
+
+
+class Part(Protocol):
+    """A part of a service with a background worker."""
+
+    def start(self) -> None: ...
+
+    async def check(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class Panic(BaseException):
@@ -183,28 +197,46 @@ class Hanging:
         return never
 
 
-async def test_a_round_of_the_calibrator_that_hangs_is_found() -> None:
-    store: Any = Hanging()
-    calibrator = Calibrator(store, refresh_s=0.0, pause_s=0.0, round_within_s=0.05)
-    calibrator.start()
+LIMIT_S = 0.05
+
+
+def of_old_records(store: Any) -> Part:  # noqa: ANN401
+    return Retention("runs", store, days=1, batch_within_s=LIMIT_S)
+
+
+def of_kinds(store: Any) -> Part:  # noqa: ANN401
+    return KindsInForce(store, None, round_within_s=LIMIT_S)
+
+
+def of_messages(store: Any) -> Part:  # noqa: ANN401
+    async def backlog(_kinds: object) -> OutboxBacklog:
+        return OutboxBacklog(count=0, oldest=None)
+
+    store.backlog = backlog  # readiness asks for it
+    return Outbox(store, {}, round_within_s=LIMIT_S)
+
+
+def of_questions(store: Any) -> Part:  # noqa: ANN401
+    return ExperienceRecorder(store, store, batch_within_s=LIMIT_S)
+
+
+def of_maps(store: Any) -> Part:  # noqa: ANN401
+    return Calibrator(store, refresh_s=0.0, pause_s=0.0, round_within_s=LIMIT_S)
+
+
+def of_agents(store: Any) -> Part:  # noqa: ANN401
+    return Recalibrator(store, interval_s=0.0, round_within_s=LIMIT_S)
+
+
+@pytest.mark.parametrize("build", [of_old_records, of_kinds, of_messages, of_questions, of_maps, of_agents])
+async def test_a_round_that_hangs_is_found(build: Callable[[Any], Part]) -> None:
+    part = build(Hanging())
+    part.start()
 
     async with asyncio.timeout(WITHIN_S):
-        await until(lambda: is_down(calibrator))
-    problem = await problem_of(calibrator)
-    await calibrator.close()
-
-    assert "RoundTooLong: a round took longer than 0.05 s, and probably hangs" in problem
-
-
-async def test_a_refresh_of_the_recalibrator_that_hangs_is_found() -> None:
-    store: Any = Hanging()
-    recalibrator = Recalibrator(store, interval_s=0.0, round_within_s=0.05)
-    recalibrator.start()
-
-    async with asyncio.timeout(WITHIN_S):
-        await until(lambda: is_down(recalibrator))
-    problem = await problem_of(recalibrator)
-    await recalibrator.close()
+        await until(lambda: is_down(part))
+    problem = await problem_of(part)
+    await part.close()
 
     assert "RoundTooLong: a round took longer than 0.05 s, and probably hangs" in problem
 

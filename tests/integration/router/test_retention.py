@@ -12,8 +12,9 @@ from sqlalchemy import text
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.serving.auth import ANYONE
+from chassis.worker.retention import Retention
 from services.router.service.feedback.feedback import SubmitFeedbackRequest
-from services.router.service.runs.retention import Retention
+from services.router.service.runs.retention import OldRuns
 from services.router.service.runs.values import Run
 from services.router.store.runs import PostgresOldRuns
 from tests.support.apis import ApiError, RestApi, RpcApi
@@ -72,7 +73,8 @@ async def test_old_runs_are_deleted_with_feedback_messages_and_experience_and_yo
         await until(lambda: _all_told(database_url, old))
 
     engine = db.build_engine(database_url)
-    sweeper = Retention(PostgresOldRuns(db.build_sessions(engine)), days=30, forget=experience.forget, batch=3)
+    old_runs = OldRuns(PostgresOldRuns(db.build_sessions(engine)), experience.forget)
+    sweeper = Retention("runs", old_runs, days=30, batch=3)
     forgotten = await sweeper.sweep()
     await engine.dispose()
 
@@ -91,7 +93,7 @@ async def test_messages_of_an_old_run_that_are_not_delivered_yet_stay(database_u
         await records.submit_feedback(request, key=ANYONE)
     engine = db.build_engine(database_url)
 
-    await Retention(PostgresOldRuns(db.build_sessions(engine)), days=30).sweep()
+    await Retention("runs", OldRuns(PostgresOldRuns(db.build_sessions(engine))), days=30).sweep()
 
     left = await dumped(database_url, old.run_id)
     assert '"task_id": "untold"' in left
@@ -106,8 +108,8 @@ async def test_one_replica_at_a_time_deletes_old_runs(database_url: str, tmp_pat
     runs = PostgresOldRuns(db.build_sessions(engine))
 
     async with runs.lock() as first:
-        second = await Retention(runs, days=30).sweep()
-    third = await Retention(runs, days=30).sweep()
+        second = await Retention("runs", OldRuns(runs), days=30).sweep()
+    third = await Retention("runs", OldRuns(runs), days=30).sweep()
 
     assert (first, second, third >= 1) == (True, 0, True)
     await engine.dispose()
@@ -132,7 +134,7 @@ async def test_a_run_whose_experience_cannot_be_deleted_stays_for_now(database_u
     async def fail(_run_id: str) -> None:
         raise DatabaseUnavailable("away")
 
-    sweeper = Retention(PostgresOldRuns(db.build_sessions(engine)), days=30, forget=fail)
+    sweeper = Retention("runs", OldRuns(PostgresOldRuns(db.build_sessions(engine)), fail), days=30)
     with pytest.raises(DatabaseUnavailable):
         await sweeper.sweep()
 

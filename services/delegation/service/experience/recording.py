@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from chassis.worker import BackgroundWorker
+from chassis.worker import BackgroundWorker, round_within
 from inference import Embedded, Embedder
 from services.delegation.service.experience.matching import compared_text
 from services.delegation.service.experience.values import PendingQuestion
@@ -14,6 +14,8 @@ BATCH = 32
 EMBED_TIMEOUT_S = 30.0
 INTERVAL_S = 0.2
 FIRST_PAUSE_S = 1.0
+# Time that a batch may take before it counts as hung [s].
+BATCH_WITHIN_S = 180.0
 # Questions that stay of each agent and key [count].
 QUESTIONS_PER_AGENT = 1000
 
@@ -43,6 +45,7 @@ class ExperienceRecorder:
         most: Questions that stay of each agent and key; the oldest are forgotten [count, >= 1].
         interval_s: Time between two rounds, at least [s].
         first_pause_s: Pause before the first restart after a failure [s].
+        batch_within_s: Time that a batch may take before it counts as hung [s].
     """
 
     def __init__(
@@ -53,10 +56,12 @@ class ExperienceRecorder:
         most: int = QUESTIONS_PER_AGENT,
         interval_s: float = INTERVAL_S,
         first_pause_s: float = FIRST_PAUSE_S,
+        batch_within_s: float = BATCH_WITHIN_S,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._most = most
+        self._batch_within_s = batch_within_s
         self._due = asyncio.Event()
         self._worker = BackgroundWorker("experience", self._work, interval_s=interval_s, first_pause_s=first_pause_s)
 
@@ -87,12 +92,24 @@ class ExperienceRecorder:
         Raises:
             EncoderUnavailable: When the encoder cannot be reached.
             DatabaseUnavailable: When the database cannot be reached.
+            RoundTooLong: When a batch takes too long.
         """
-        await self._store.forget(self._most)
-        while pending := await self._store.pending(BATCH):
-            questions = {each.task_id: compared_text(each.question) or "-" for each in pending}
-            embedded = await self._embedder.embed(list(questions.values()), timeout_s=EMBED_TIMEOUT_S)
-            await self._store.embed(list(questions), embedded)
+        async with round_within(self._batch_within_s):
+            await self._store.forget(self._most)
+        is_left = True
+        while is_left:
+            async with round_within(self._batch_within_s):
+                is_left = await self._embed_batch()
+
+    async def _embed_batch(self) -> bool:
+        """Embed some questions that have no vector; return whether there were any."""
+        pending = await self._store.pending(BATCH)
+        if not pending:
+            return False
+        questions = {each.task_id: compared_text(each.question) or "-" for each in pending}
+        embedded = await self._embedder.embed(list(questions.values()), timeout_s=EMBED_TIMEOUT_S)
+        await self._store.embed(list(questions), embedded)
+        return True
 
     async def _work(self, _stop: asyncio.Event) -> None:
         """Embed once, when that is due; after a failure it is due again."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from chassis.log import logger
-from chassis.worker import BackgroundWorker, round_within
+from chassis.worker import BackgroundWorker, round_within, wait_within
 from kernel.errors import MetacogError
 from kernel.learning.gains import LabelledPair
 from kernel.learning.kind_shares import KindRecord
@@ -26,7 +26,6 @@ from services.router.service.calibration.calibration_error import FITTING, Calib
 from services.router.service.calibration.promises import PromiseCounts, Promises, StoredPromiseLabel
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 from services.router.service.calibration.vote_probability import VoteProbability
-from services.router.service.timeouts import wait_within
 
 REFRESH_S = 30.0
 # Time that a round may take before it counts as hung [s].

@@ -14,12 +14,11 @@ from typing import Any, Protocol
 
 from chassis.errors import PeerUnavailable
 from chassis.log import logger
-from chassis.worker import BackgroundWorker
+from chassis.worker import BackgroundWorker, RoundTooLong, round_within, wait_within
 from kernel.errors import InternalError, MetacogError
 from kernel.values import value
 from services.router.core.retries import FIRST_S, MOST_S, is_final, pause_s
 from services.router.metrics import OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_PARKED, OUTBOX_PENDING
-from services.router.service.timeouts import wait_within
 
 BATCH = 32
 POLL_S = 5.0
@@ -27,6 +26,8 @@ POLL_S = 5.0
 LEASE_S = 60.0
 # Time that a receiver gets [s]; well under the lease.
 DELIVER_WITHIN_S = 20.0
+# Time that a batch may take before it counts as hung [s].
+ROUND_WITHIN_S = 180.0
 # Time that the current batch gets when the process ends [s]; the next process delivers again what has no result.
 CLOSE_WITHIN_S = 5.0
 # Age of the oldest message from which readiness reports it [s].
@@ -110,9 +111,10 @@ class Outbox:
         first_pause_s: Time before the second delivery of a message [s]; it doubles up to five minutes.
         late_s: Age of the oldest message from which readiness reports it [s].
         close_within_s: Time that the current batch gets at the end [s].
+        round_within_s: Time that a batch may take before it counts as hung [s].
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - most are times that tests or operators set
         self,
         store: OutboxStore,
         receivers: Mapping[str, Receiver],
@@ -121,6 +123,7 @@ class Outbox:
         first_pause_s: float = FIRST_S,
         late_s: float = LATE_S,
         close_within_s: float = CLOSE_WITHIN_S,
+        round_within_s: float = ROUND_WITHIN_S,
     ) -> None:
         self._store = store
         self._receivers = receivers
@@ -129,6 +132,7 @@ class Outbox:
         self._first_pause_s = first_pause_s
         self._late_s = late_s
         self._close_within_s = close_within_s
+        self._round_within_s = round_within_s
         self._chance = random.Random()
         self._due = asyncio.Event()
         self._due.set()
@@ -172,7 +176,10 @@ class Outbox:
         if stop.is_set():
             return
         try:
-            taken = await self._deliver_batch()
+            async with round_within(self._round_within_s):
+                taken = await self._deliver_batch()
+        except RoundTooLong:
+            raise
         except MetacogError as error:
             if not self._is_away:
                 _log.warning("the outbox waits", problem=error.message)

@@ -3,27 +3,25 @@
 Runs wait in memory in a queue that is bounded by number and by bytes, and are written in batches. A batch that the
 database does not take in time goes to a bounded file on disk with everything behind it, and so do all later runs until
 the file is empty again: a second worker writes it back, in order, as soon as the database answers. So no run is in
-memory alone for much longer than `write_within_s`, even while the database hangs. A durable journal writes every run
-to the file first, many at once, and `settle` waits for that. Runs for which even the file has no room are counted and
-logged as errors.
+memory alone for much longer than `write_within_s`, even while the database hangs. A queue that is half full goes to the
+file at once, whatever the workers do, and answers wait a little for that. A durable journal writes every run to the
+file first, many at once, and `settle` waits for that. All writing is done in a thread. Runs for which even the file has
+no room, or which come faster than the disk takes them, are counted and logged as errors.
 """
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from math import inf
 from pathlib import Path
-from typing import ParamSpec, Protocol, TypeVar
-
-import orjson
+from typing import Protocol
 
 from chassis.clock import seconds_within_request
 from chassis.errors import DatabaseUnavailable
 from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.worker import BackgroundWorker
+from chassis.worker import BackgroundWorker, RoundTooLong, round_within, wait_within
 from services.router.metrics import (
     JOURNAL_LOST,
     JOURNAL_QUEUED,
@@ -31,15 +29,12 @@ from services.router.metrics import (
     JOURNAL_SPOOLED,
     JOURNAL_UNSETTLED,
 )
+from services.router.service.runs.disk import WITHIN_S, Disk
 from services.router.service.runs.recent import RecentRuns
 from services.router.service.runs.rejected import RejectedRuns
 from services.router.service.runs.run_queue import RunQueue
-from services.router.service.runs.spool import Spool
+from services.router.service.runs.spool import is_whole
 from services.router.service.runs.values import Run
-from services.router.service.timeouts import wait_within
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # Runs that one statement stores, and their size, unless one alone is larger [count, bytes].
 BATCH, BATCH_BYTES = 200, 8 * 1024 * 1024
@@ -50,14 +45,19 @@ RETRY_S = 2.0
 GATHER_S = 0.05
 # Time that the store gets for a batch before it goes to disk [s].
 WRITE_WITHIN_S = 2.0
+# Time that the store gets for lines from disk before it counts as hung [s].
+WRITE_BACK_WITHIN_S = 90.0
 # Time for which an answer waits until its run is durable [s].
 SETTLE_WITHIN_S = 2.0
+# Time for which an answer waits while the disk makes room in a queue that is half full [s].
+ROOM_WITHIN_S = 0.5
 # Age of the oldest run in memory alone from which readiness reports it, and of the oldest on disk while it is written
 # back by a durable journal [s].
 LATE_S = 1.0
 # Time in which the queue is written to the store when the process ends [s]; what is left then goes to disk.
 CLOSE_WITHIN_S = 5.0
 FULL = "the spool is full"
+SLOW = "the disk is too slow"
 
 
 _log = logger(__name__)
@@ -83,13 +83,16 @@ class Journal:
     Args:
         store: Where they are stored.
         spool: File in which they wait while the store is away.
-        max_queue: Runs that may wait in memory [count]; beyond that they go to disk at once.
-        max_queue_bytes: Their size [bytes]; one batch of `BATCH_BYTES` may be on its way beside them.
+        max_queue: Runs that may wait in memory [count]; from half of it on they go to disk at once.
+        max_queue_bytes: Their size [bytes]; two batches of `BATCH_BYTES`, or of one larger run, may be on their way
+            beside them: one to the store and one to disk.
         max_recent_bytes: Size of the last runs with a request identifier, which are held to recognise repetitions
             [bytes].
         max_spool_bytes: Size of the file [bytes].
         retry_s: Time between attempts to reach the store again [s].
         write_within_s: Time that the store gets for a batch before it goes to disk [s].
+        write_back_within_s: Time that it gets for lines from disk before they are tried again [s].
+        disk_within_s: Time that the disk gets for a batch before it counts as hung [s].
         durable: Whether runs are on disk before their answers end.
         redact: Removes what is not to be stored of a run, and so never leaves memory; None: all is stored.
 
@@ -108,16 +111,19 @@ class Journal:
         max_spool_bytes: int = 256 * 1024 * 1024,
         retry_s: float = RETRY_S,
         write_within_s: float = WRITE_WITHIN_S,
+        write_back_within_s: float = WRITE_BACK_WITHIN_S,
+        disk_within_s: float = WITHIN_S,
         durable: bool = False,
         redact: Callable[[Run], Run] | None = None,
     ) -> None:
         self._store = store
-        self._spool = Spool(spool, max_spool_bytes)
+        self._disk = Disk(spool, max_spool_bytes, disk_within_s)
         self.rejected = RejectedRuns(spool)
-        # The disk has a thread of its own: what computes for callers takes none from it.
-        self._disk_thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
+        # One batch goes to disk at a time, so that what fails is back in its place before the next one leaves.
+        self._spooling = asyncio.Lock()
+        self._overflow: asyncio.Task[None] | None = None
         self._retry_s = retry_s
-        self._write_within_s = write_within_s
+        self._write_within_s, self._write_back_within_s = write_within_s, write_back_within_s
         self._durable = durable
         self._redact = redact
         self._queue = RunQueue(max_queue, max_queue_bytes)
@@ -133,14 +139,14 @@ class Journal:
         self._marks: deque[tuple[int, float]] = deque()
         self._store_problem = ""
         self._disk_problem = ""
-        self._retry_at = 0.0
+        self._retry_at, self._overflow_at = 0.0, 0.0
         self._lines_at_once = BATCH
         self._write_worker = BackgroundWorker("journal", self._write_round, first_pause_s=0.05)
         self._write_back_worker = BackgroundWorker("journal-disk", self._write_back_round, first_pause_s=0.05)
 
     def start(self) -> None:
         """Begin to write, first what an earlier process left on disk."""
-        self._spool.path.parent.mkdir(parents=True, exist_ok=True)
+        self._disk.path.parent.mkdir(parents=True, exist_ok=True)
         self._write_worker.start()
         self._write_back_worker.start()
 
@@ -154,19 +160,24 @@ class Journal:
             self._marks.append((self._recorded, now))
         if run.request_id:
             self._recent.add((run.key_name, run.request_id), whole, self._recorded)
+        if self._queue.is_filling:
+            self._begin_overflow()
         if self._queue.is_over:
-            self._overflow()
+            self._drop(self._queue.drop_oldest(), self._disk_problem or SLOW)
         if self._has_batch():
             self._write_now.set()
         self._report_queue()
         self._wake.set()
 
     async def settle(self) -> None:
-        """Return when a durable journal has everything recorded before now on disk, or in the store; else at once.
+        """Return when a durable journal has everything recorded before now on disk, or in the store.
 
-        A journal that cannot do so in `SETTLE_WITHIN_S` counts the run, and lets its answer end.
+        One that cannot do so in `SETTLE_WITHIN_S` counts the run, and lets its answer end. Another journal returns at
+        once, or when the disk has made room in a queue that is half full, within `ROOM_WITHIN_S`.
         """
         if not self._durable:
+            if self._overflow is not None and not self._overflow.done():
+                await asyncio.wait({self._overflow}, timeout=seconds_within_request(ROOM_WITHIN_S))
             return
         recorded = self._recorded
         if not await self._wait_until(lambda: self._dequeued >= recorded, seconds_within_request(SETTLE_WITHIN_S)):
@@ -184,7 +195,7 @@ class Journal:
         """
         recorded = self._recorded
         self._write_now.set()
-        return await self._wait_until(lambda: self._dequeued >= recorded and not self._spooled_bytes(), timeout_s)
+        return await self._wait_until(lambda: self._dequeued >= recorded and not self._disk.size(), timeout_s)
 
     async def check(self) -> None:
         """Return while runs reach the store in time.
@@ -198,7 +209,7 @@ class Journal:
         age_s = self._age_s()
         found = [f"the oldest run in memory has waited for {age_s:.1f} s"] if age_s > LATE_S else []
         if self._is_late_on_disk():
-            found += [f"{self._spooled_bytes()} bytes of runs wait on disk", self._problem or "being written back"]
+            found += [f"{self._disk.size()} bytes of runs wait on disk", self._problem or "being written back"]
         if found:
             raise DatabaseUnavailable("; ".join(found))
 
@@ -214,7 +225,7 @@ class Journal:
         if self._problem:
             return True
         is_late = not self._durable or time.monotonic() - self._written_back_at > LATE_S
-        return bool(self._spooled_bytes()) and is_late
+        return bool(self._disk.size()) and is_late
 
     async def close(self, *, within_s: float = CLOSE_WITHIN_S) -> None:
         """Write the queue to the store, or to disk where the store is away or slow, and stop.
@@ -230,8 +241,10 @@ class Journal:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._write_worker.close(within_s=within_s))
                 group.create_task(self._write_back_worker.close(within_s=within_s))
+        if self._overflow is not None:
+            await asyncio.wait({self._overflow})
         if self._queue:
-            self._overflow()
+            await self._spool_or_drop()
 
     @property
     def _problem(self) -> str:
@@ -251,19 +264,32 @@ class Journal:
             return False
         return True
 
-    def _overflow(self) -> None:
-        """Move the queue to disk at once; where that fails, drop its oldest runs, or all at the end."""
-        documents = self._queue.take_all()
-        problem = FULL
+    def _begin_overflow(self) -> None:
+        """Move the queue to disk, unless that is under way, or has just failed; never waits."""
+        is_under_way = self._overflow is not None and not self._overflow.done()
+        if not is_under_way and time.monotonic() >= self._overflow_at:
+            self._overflow = asyncio.create_task(self._move_to_disk(), name="journal-overflow")
+
+    async def _move_to_disk(self) -> None:
+        """Move the queue to disk until less than half of what it may hold is left."""
         try:
-            left = self._spool.put(documents)
+            while self._queue.is_filling:
+                await self._spool_queue()
         except OSError as error:
-            left, problem = documents, str(error)
-        self._queue.put_back(left)
-        lost = len(self._queue.take_all()) if self._closing.is_set() else self._queue.drop_oldest()
-        self._count_lost(lost, problem)
-        self._on_disk.set()
-        self._count_dequeued(len(documents) - len(self._queue))
+            self._disk_problem = f"the spool cannot be used: {error}"
+            self._overflow_at = time.monotonic() + self._retry_s
+
+    async def _spool_or_drop(self) -> None:
+        """Put all that waits on disk at the end, and count what the disk does not take."""
+        try:
+            await self._spool_queue(most_bytes=inf)
+        except OSError as error:
+            self._drop(len(self._queue.take_all()), str(error))
+
+    def _drop(self, count: int, problem: str) -> None:
+        """Count runs that were dropped from the queue."""
+        self._count_lost(count, problem)
+        self._count_dequeued(count)
 
     def _count_dequeued(self, count: int) -> None:
         """Count runs that left memory, in their order, and wake those who wait for that."""
@@ -284,7 +310,7 @@ class Journal:
 
     def _count_stored(self) -> int:
         """Return how many runs, in their order, have certainly reached the store, or never will."""
-        if not self._spooled_bytes():
+        if not self._disk.size():
             self._stored = self._dequeued
         return self._stored
 
@@ -305,7 +331,7 @@ class Journal:
         if not self._has_batch() and not self._durable:
             await wait_within(self._write_now, GATHER_S)
         self._write_now.clear()
-        if self._durable or self._store_problem or (self._spooled_bytes() and not self._disk_problem):
+        if self._durable or self._store_problem or (self._disk.size() and not self._disk_problem):
             try:
                 await self._spool_queue()
             except OSError as error:
@@ -338,13 +364,13 @@ class Journal:
         else:
             self._count_dequeued(len(batch))
             self._store_problem = ""
-            if not self._spooled_bytes():
+            if not self._disk.size():
                 self._disk_problem = ""
 
     async def _spool_all(self, batch: list[bytes], problem: str) -> None:
         """Put the batch and the queue on disk, or back into the queue for a while where even that fails."""
         if not self._store_problem:
-            _log.warning("runs wait", spool=str(self._spool.path), problem=problem)
+            _log.warning("runs wait", spool=str(self._disk.path), problem=problem)
         self._store_problem = problem
         self._retry_at = time.monotonic() + self._retry_s
         self._queue.put_back(batch)
@@ -353,46 +379,46 @@ class Journal:
         except OSError as error:
             self._disk_problem = f"the spool cannot be used: {error}"
             if self._closing.is_set():
-                count = len(self._queue.take_all())
-                self._count_lost(count, str(error))
-                self._count_dequeued(count)
+                self._drop(len(self._queue.take_all()), str(error))
             else:
                 await wait_within(self._closing, self._retry_s)
                 self._wake.set()
 
-    async def _spool_queue(self) -> None:
+    async def _spool_queue(self, *, most_bytes: float = BATCH_BYTES) -> None:
         """Put the first runs of the queue on disk; where that fails or is cut short they stay in memory too.
+
+        Args:
+            most_bytes: Their size in all, unless the first one alone is larger [bytes].
 
         Raises:
             OSError: When the disk fails, or the file has no room for all.
         """
-        batch = self._queue.take(most_bytes=BATCH_BYTES)
-        if not batch:
-            return
-        try:
-            left = await self._on_thread(self._spool.put, batch)
-        except BaseException:
-            self._queue.put_back(batch)
-            raise
-        JOURNAL_SPOOLED.set(self._spooled_bytes())
+        async with self._spooling:
+            batch = self._queue.take(most_bytes=most_bytes)
+            if not batch:
+                return
+            try:
+                left = await self._disk.put(batch)
+            except BaseException:
+                self._queue.put_back(batch)
+                raise
+            self._queue.put_back(left)
+        JOURNAL_SPOOLED.set(self._disk.size())
+        self._report_queue()
         self._on_disk.set()
-        self._queue.put_back(left)
         self._count_dequeued(len(batch) - len(left))
         if left:
             raise OSError(FULL)
-
-    async def _on_thread(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._disk_thread, partial(work, *args, **named))
 
     async def _store_documents(self, documents: Sequence[bytes], torn: Sequence[bytes] = ()) -> None:
         """Write to the store; documents that it will never accept are set aside in files of their own, and logged."""
         rejected = [*torn, *(await self._store.add(documents) if documents else ())]
         if rejected:
-            await self._on_thread(self.rejected.keep, rejected)
+            await self._disk.run(self.rejected.keep, rejected)
 
     async def _store_lines(self, lines: Sequence[bytes]) -> int:
         """Write lines from disk, where a crash may have torn one, to the store; return how many they are."""
-        whole = {line: _is_whole(line) for line in lines}
+        whole = {line: is_whole(line) for line in lines}
         await self._store_documents(
             [line for line in lines if whole[line]], [line for line in lines if not whole[line]]
         )
@@ -403,7 +429,7 @@ class Journal:
         if self._closing.is_set():
             await stop.wait()
             return
-        if not self._spooled_bytes():
+        if not self._disk.size():
             self._stored = self._dequeued
             self._written_back_at = time.monotonic()
             self._disk_problem = ""
@@ -415,12 +441,12 @@ class Journal:
             return
         try:
             await self._write_back()
-        except DatabaseUnavailable as error:
+        except (DatabaseUnavailable, RoundTooLong) as error:
             self._store_problem = error.message
             self._lines_at_once = max(1, self._lines_at_once // 2)
         except OSError as error:
             self._disk_problem = f"the spool cannot be used: {error}"
-            _log.error("the spool cannot be used", spool=str(self._spool.path), problem=str(error))
+            _log.error("the spool cannot be used", spool=str(self._disk.path), problem=str(error))
         else:
             self._disk_problem = ""
             return
@@ -430,40 +456,27 @@ class Journal:
         """Write what waits on disk to the store, in order.
 
         Raises:
-            DatabaseUnavailable: When the store does not take it; what it took before is no longer on disk.
+            DatabaseUnavailable, RoundTooLong: When the store does not take it; what it took before has left the disk.
             OSError: When the disk fails.
         """
         written = 0
-        while self._spooled_bytes() and not self._closing.is_set():
-            waiting = await self._on_thread(self._spool.read)
+        while self._disk.size() and not self._closing.is_set():
+            waiting = await self._disk.read()
             while waiting:
                 lines, waiting = waiting[: self._lines_at_once], waiting[self._lines_at_once :]
-                written += await self._store_lines([line.rstrip() for line in lines if line.strip()])
-                await self._on_thread(self._spool.drop, sum(map(len, lines)))
+                async with round_within(self._write_back_within_s):
+                    written += await self._store_lines([line.rstrip() for line in lines if line.strip()])
+                await self._disk.drop(sum(map(len, lines)))
                 self._lines_at_once = min(BATCH, 2 * self._lines_at_once)
                 self._written_back_at = time.monotonic()
                 self._store_problem = ""
                 self._notify()
-            JOURNAL_SPOOLED.set(self._spooled_bytes())
+            JOURNAL_SPOOLED.set(self._disk.size())
         self._wake.set()  # a round of the writer may return
         if written and not self._durable:
             _log.info("runs written back", runs=written)
-
-    def _spooled_bytes(self) -> int:
-        try:
-            return self._spool.size()
-        except OSError:
-            return 0
 
     def _count_lost(self, count: int, problem: str) -> None:
         if count:
             JOURNAL_LOST.inc(count)
             _log.error("runs were lost", count=count, problem=problem)
-
-
-def _is_whole(document: bytes) -> bool:
-    """Return whether a document is JSON, which a line that a crash tore is not."""
-    try:
-        return isinstance(orjson.loads(document), dict)
-    except orjson.JSONDecodeError:
-        return False

@@ -31,12 +31,17 @@ class RunQueue:
         """Return whether it holds more than it may."""
         return len(self._documents) > self._max_count or self._bytes > self._max_bytes
 
+    @property
+    def is_filling(self) -> bool:
+        """Return whether it holds more than half of what it may."""
+        return 2 * len(self._documents) > self._max_count or 2 * self._bytes > self._max_bytes
+
     def append(self, document: bytes) -> None:
-        """Add a document at the end; the caller empties a queue that `is_over` then."""
+        """Add a document at the end; the caller shortens a queue that `is_over` then."""
         self._documents.append(document)
         self._bytes += len(document)
 
-    def take(self, *, most_bytes: int, most: int | None = None) -> list[bytes]:
+    def take(self, *, most_bytes: float, most: int | None = None) -> list[bytes]:
         """Remove the first documents, and return them: one at least where there is one.
 
         Args:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import orjson
+
 # Size of the lines that are read at once [bytes].
 CHUNK = 1024 * 1024
 
@@ -83,3 +85,11 @@ class Spool:
 def open_private(path: Path) -> BinaryIO:
     """Open `path` to append to it, readable by this user alone."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
+
+
+def is_whole(document: bytes) -> bool:
+    """Return whether a document is JSON, which a line that a crash tore is not."""
+    try:
+        return isinstance(orjson.loads(document), dict)
+    except orjson.JSONDecodeError:
+        return False

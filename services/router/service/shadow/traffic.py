@@ -16,9 +16,9 @@ from chassis.admission import CALLER_KEY, OVERLOAD_REASONS
 from chassis.errors import ConfigurationInvalid
 from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.worker import BackgroundWorker
+from chassis.worker import CANCELLED_WITHIN_S, BackgroundWorker, RoundTooLong, wait_within
 from inference import Spend
-from kernel.envelope import Envelope, limits
+from kernel.envelope import Envelope, Limits, limits
 from kernel.errors import MetacogError
 from kernel.outcomes import Outcome
 from services.router.core.shadow import has_shadow
@@ -27,7 +27,6 @@ from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, RequestOrigin, answer
 from services.router.service.answering.values import AnswerRequest, ServedAnswer
 from services.router.service.runs.values import Run
-from services.router.service.timeouts import wait_within
 
 # Requests that wait for their shadow at most, and their size as JSON [count, bytes].
 QUEUE, QUEUE_BYTES = 32, 8 * 1024 * 1024
@@ -39,6 +38,8 @@ LOOK_EVERY_S = 0.1
 PAUSE_S = 10.0
 # Longest round without a request [s].
 ROUND_S = 5.0
+# Time beyond its envelope after which a shadow run counts as hung [s].
+SPARE_S = 60.0
 # Time that a shadow run gets to end when the router closes [s].
 CLOSE_WITHIN_S = 2.0
 
@@ -59,6 +60,7 @@ class ShadowOptions:
         queue_bytes: Their size as JSON at most, with the answers that they are compared with [bytes].
         late_s: Age from which one that waits is dropped [s].
         pause_s: Time after an overload in which none begins [s].
+        spare_s: Time beyond its envelope after which a shadow run counts as hung [s].
     """
 
     policy: str
@@ -70,6 +72,7 @@ class ShadowOptions:
     queue_bytes: int = QUEUE_BYTES
     late_s: float = LATE_S
     pause_s: float = PAUSE_S
+    spare_s: float = SPARE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +162,7 @@ class ShadowTraffic:
         context.vote_plans.check_now()
         try:
             names = context.vote_plans.models_of(None, AnswerRequest())
-            held = limits(self._options.envelope, context.limits[None], context.ceilings)
-            Spend(held, models=context.models.of_run(*names))
+            Spend(self._held(), models=context.models.of_run(*names))
         except MetacogError as error:
             raise ConfigurationInvalid(f"the shadow policy: {error.message}", problem=error.message) from error
 
@@ -175,6 +177,10 @@ class ShadowTraffic:
         async with asyncio.TaskGroup() as group:
             for worker in self._workers:
                 group.create_task(worker.close(within_s=CLOSE_WITHIN_S))
+
+    def _held(self) -> Limits:
+        """Return the limits of a shadow run."""
+        return limits(self._options.envelope, self._context.limits[None], self._context.ceilings)
 
     def _make_room(self) -> None:
         """Cancel what is under way, and begin nothing for a while: a served request was rejected."""
@@ -221,19 +227,23 @@ class ShadowTraffic:
         """Answer a request in a task of its own, which can be cancelled without the worker.
 
         Raises:
+            RoundTooLong: When it goes on long after its envelope.
             Exception: Whatever a bug raises.
         """
+        within_s = self._held().timeout_ms / 1000 + self._options.spare_s
         context = copy_context()
         context.run(CALLER_KEY.set, waiting.origin.key_name)
         task = asyncio.create_task(self._all_events(waiting), context=context)
         self._under_way.add(task)
         try:
-            await asyncio.wait({task})
+            _, hanging = await asyncio.wait({task}, timeout=within_s)
         finally:
             self._under_way.discard(task)
             if not task.done():
                 task.cancel()
-                await asyncio.wait({task})
+                await asyncio.wait({task}, timeout=CANCELLED_WITHIN_S)
+        if hanging:
+            raise RoundTooLong(f"a shadow run took longer than {within_s:g} s, and probably hangs")
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 

@@ -1,7 +1,9 @@
 """The journal loses no run that it could store, whatever its store and its disk do."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -431,6 +433,7 @@ async def test_runs_that_overflow_to_disk_are_not_flushed_before_they_are_writte
     journal = Journal(store, tmp_path / "runs.jsonl", max_queue=2, retry_s=0.01)
     for name in ("a", "b", "c"):
         journal.record(run(name))
+        await journal.settle()
     assert not await journal.flush(0.01)
 
     journal.start()
@@ -491,7 +494,9 @@ def test_the_affect_of_a_long_text_looks_at_no_more_than_its_ends(text: str) -> 
     assert vader(text) == ends
 
 
-async def test_runs_in_memory_are_bounded_by_bytes_and_those_over_it_go_to_disk(tmp_path: Path) -> None:
+async def test_runs_in_memory_are_bounded_by_bytes_and_go_to_disk_in_their_order_from_half_of_that_on(
+    tmp_path: Path,
+) -> None:
     before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
     journal = Journal(store, spool, max_queue_bytes=12_000, retry_s=0.01)
     names = [f"large-{number}" for number in range(8)]
@@ -499,13 +504,85 @@ async def test_runs_in_memory_are_bounded_by_bytes_and_those_over_it_go_to_disk(
     for name in names:  # nothing writes yet
         journal.record(run(name, answer="x" * 4_000))
         assert (REGISTRY.get_sample_value("metacog_journal_queue_bytes") or 0.0) <= 12_000
-    on_disk = spool.read_bytes().count(b'"run_id"')
+        await journal.settle()  # as each answer does
+    on_disk = [orjson.loads(line)["run_id"] for line in spool.read_bytes().split()]
     journal.start()
     assert await journal.flush(10)
     await journal.close()
 
-    assert on_disk == 6
-    assert (sorted(store.stored), lost()) == (names, before)
+    assert on_disk == names
+    assert (store.stored, lost()) == (names, before)
+
+
+@contextmanager
+def hanging_disk(path: Path) -> Iterator[None]:
+    """Have whoever opens a file at `path` wait until the block ends, and fail then."""
+    os.mkfifo(path)
+    try:
+        yield
+    finally:
+        with path.open("rb"):
+            pass
+
+
+async def test_while_the_disk_hangs_the_event_loop_goes_on_and_memory_stays_bounded(tmp_path: Path) -> None:
+    before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
+    journal = Journal(store, spool, max_queue=10, disk_within_s=60)
+
+    with hanging_disk(spool):
+        for number in range(6):
+            journal.record(run(str(number)))
+        await journal.settle()  # six are on their way to disk now
+        for number in range(6, 26):
+            journal.record(run(str(number)))
+    dropped = lost() - before
+    journal.start()
+    await until(lambda: len(store.stored) == 16)
+    await journal.close()
+
+    assert dropped == 10
+    assert store.stored == [str(number) for number in (*range(6), *range(16, 26))]
+
+
+async def test_a_disk_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
+    store.hangs = True
+    journal = Journal(store, spool, disk_within_s=0.1)
+    journal.start()
+    journal.record(run("a"))
+    await until(lambda: store.attempts == 1)
+
+    with hanging_disk(spool):
+        async with asyncio.timeout(5):
+            await journal.close(within_s=0.05)
+
+    assert lost() - before == 1
+
+
+async def test_a_disk_that_hangs_does_not_keep_runs_from_a_healthy_store(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    journal = Journal(store, spool, durable=True, disk_within_s=0.05)
+
+    with hanging_disk(spool):
+        journal.start()
+        journal.record(run("a"))
+        await until(lambda: store.stored == ["a"])
+    await journal.close()
+
+
+async def test_a_store_that_hangs_while_it_is_written_back_is_tried_again(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    Spool(spool, 1 << 20).put([dumps(run("a"))])
+    store.hangs = True
+    journal = Journal(store, spool, retry_s=0.01, write_back_within_s=0.05)
+    journal.start()
+    await until(lambda: store.attempts > 1)
+
+    store.hangs = False
+
+    assert await journal.flush(5)
+    await journal.close()
+    assert store.stored == ["a"]
 
 
 async def test_a_disk_that_fails_leaves_as_many_bytes_in_memory_as_may_be(tmp_path: Path) -> None:

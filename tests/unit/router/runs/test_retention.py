@@ -9,7 +9,8 @@ import pytest
 
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
-from services.router.service.runs.retention import ClocksDiffer, Retention
+from chassis.worker.retention import ClocksDiffer, Retention
+from services.router.service.runs.retention import OldRuns
 
 
 class FakeOldRuns:
@@ -38,7 +39,7 @@ class FakeOldRuns:
 
 async def test_a_bug_in_one_sweep_does_not_end_retention_and_readiness_names_it() -> None:
     runs = FakeOldRuns(ZeroDivisionError("a bug"))
-    retention = Retention(runs, days=1, batch=2)
+    retention = Retention("runs", OldRuns(runs), days=1, batch=2)
     retention.start()
     await until(lambda: not runs.errors)
 
@@ -51,7 +52,7 @@ async def test_a_bug_in_one_sweep_does_not_end_retention_and_readiness_names_it(
 
 async def test_a_database_that_is_away_is_no_failure_of_the_worker() -> None:
     runs = FakeOldRuns(DatabaseUnavailable("away"))
-    retention = Retention(runs, days=1, every_s=0.01)
+    retention = Retention("runs", OldRuns(runs), days=1, every_s=0.01)
     retention.start()
 
     await until(lambda: not runs.run_ids)
@@ -65,14 +66,14 @@ async def test_nothing_is_deleted_while_the_clocks_differ_by_more_than_a_minute(
     runs.ahead = ahead
 
     with pytest.raises(ClocksDiffer, match=r"differ by -?(90|89) s"):
-        await Retention(runs, days=1).sweep()
+        await Retention("runs", OldRuns(runs), days=1).sweep()
 
     assert runs.run_ids == ["a", "b", "c"]
 
 
 async def test_retention_ends_at_once_between_two_sweeps() -> None:
     runs = FakeOldRuns()
-    retention = Retention(runs, days=1)
+    retention = Retention("runs", OldRuns(runs), days=1)
     retention.start()
     await until(lambda: not runs.run_ids)
 

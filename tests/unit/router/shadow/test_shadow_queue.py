@@ -1,8 +1,9 @@
 """What happens to requests that wait for their shadow while the router has no room for it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from prometheus_client import REGISTRY
 from chassis.ids import new_id
 from chassis.worker import WorkerFailing
 from kernel.conversation import Turn
-from kernel.envelope import Envelope
+from kernel.envelope import Ceilings, Envelope, Limits
 from kernel.outcomes import Outcome
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import UNKNOWN_ORIGIN
@@ -20,6 +21,7 @@ from services.router.service.runs.values import Run
 from services.router.service.shadow.traffic import ShadowOptions, ShadowTraffic
 
 NO_CONTEXT: Any = None  # no request gets as far as to be answered here
+SHORT = Limits(max_generations=1, max_generated_tokens=1, timeout_ms=10)
 REQUEST = AnswerRequest(question="Is it so?")
 
 
@@ -98,3 +100,28 @@ async def test_what_waits_is_bounded_by_bytes_and_what_is_over_it_is_dropped_and
         await shadows.close()
 
     assert (over, dropped("FULL") - before) == (1, 2)
+
+
+async def test_a_shadow_run_that_hangs_is_found_and_the_next_one_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    async def hang(request: AnswerRequest, **_: object) -> AsyncGenerator[None, None]:
+        begun.append(request.question)
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.setattr("services.router.service.shadow.traffic.answer", hang)
+    context: Any = SimpleNamespace(limits={None: SHORT}, ceilings=Ceilings())
+    shadows = ShadowTraffic(context, Admission(), ShadowOptions(policy="p1", share=1.0, spare_s=0.05))
+    shadows.start()
+    for question in ("one", "two"):
+        shadows.offer(AnswerRequest(question=question), UNKNOWN_ORIGIN, run_of())
+
+    async with asyncio.timeout(10):
+        while len(begun) < 2:  # noqa: ASYNC110 - a list
+            await asyncio.sleep(0.001)
+    with pytest.raises(WorkerFailing, match=r"RoundTooLong: a shadow run took longer than 0\.06 s"):
+        await shadows.check()
+    await shadows.close()
+
+    assert begun == ["one", "two"]

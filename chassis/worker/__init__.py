@@ -65,6 +65,13 @@ async def round_within(seconds: float) -> AsyncIterator[None]:
         raise RoundTooLong(f"a round took longer than {seconds:g} s, and probably hangs") from None
 
 
+async def wait_within(event: asyncio.Event, timeout_s: float) -> None:
+    """Wait until `event` is set, for `timeout_s` at most [s]."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+
+
 class BackgroundWorker:
     """The worker runs `work` in a task of its own until it is closed, and starts it again whenever it fails.
 
@@ -177,9 +184,7 @@ class BackgroundWorker:
     async def _pause(self, pause_s: float) -> None:
         await asyncio.sleep(0)
         if pause_s > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._stop.wait()
+            await wait_within(self._stop, pause_s)
 
 
 def _is_cancelled() -> bool:
