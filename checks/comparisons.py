@@ -1,8 +1,8 @@
-"""This module finds services that compare mathematical expressions in their own process, which can take for ever.
+"""This module finds code that compares mathematical expressions in its own process, which can take for ever.
 
-A service compares by the calculator that it is given (`sandbox.mathematics`), in a thread of it. So it passes
-`mathematics=` to every function of the kernel that has such an argument, calls none of them directly in a coroutine,
-and imports nothing that compares in the calling process.
+A service compares by the calculator that it is given (`sandbox.mathematics`), in a thread of it; the command line and
+evaluations by `client_mathematics`. So they pass `mathematics=` to every function of the kernel that has such an
+argument, and import nothing that compares in the calling process; a service calls none of them directly in a coroutine.
 """
 
 import ast
@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ARGUMENT = "mathematics"
+# Folders of services, and of what calls them and compares their answers.
+SERVING, CLIENTS = ("services",), ("cli", "evals")
 # What compares in the calling process.
 FORBIDDEN = frozenset(
     {
@@ -25,14 +27,20 @@ FORBIDDEN = frozenset(
 
 
 def unbounded(root: Path) -> Mapping[str, Sequence[str]]:
-    """Return the files of services that compare in their own process or on their event loop, with what is wrong.
+    """Return the files of services and clients that compare in their own process, or a service on its event loop.
 
     Args:
         root: Folder of the repository.
+
+    Returns:
+        What is wrong, by file.
     """
     comparing = _comparing(root)
-    files = sorted((root / "services").rglob("*.py"))
-    found = {str(file.relative_to(root)): list(_mistakes(ast.parse(file.read_text()), comparing)) for file in files}
+    found = {
+        str(file.relative_to(root)): list(_mistakes(ast.parse(file.read_text()), comparing, folder in SERVING))
+        for folder in (*SERVING, *CLIENTS)
+        for file in sorted((root / folder).rglob("*.py"))
+    }
     return {file: mistakes for file, mistakes in found.items() if mistakes}
 
 
@@ -50,7 +58,7 @@ def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
     return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
 
 
-def _mistakes(tree: ast.Module, comparing: frozenset[tuple[str, str]]) -> Iterator[str]:
+def _mistakes(tree: ast.Module, comparing: frozenset[tuple[str, str]], serves: bool) -> Iterator[str]:
     nodes = list(ast.walk(tree))
     known = set[str]()
     for node in nodes:
@@ -60,7 +68,8 @@ def _mistakes(tree: ast.Module, comparing: frozenset[tuple[str, str]]) -> Iterat
             yield from (f"line {node.lineno}: imports {name}" for name in sorted(names & FORBIDDEN))
             known |= {alias.asname or alias.name for alias in node.names if _compares(module, alias.name, comparing)}
     yield from _without_argument(nodes, known)
-    yield from _on_event_loop(nodes, known)
+    if serves:
+        yield from _on_event_loop(nodes, known)
 
 
 def _without_argument(nodes: Sequence[ast.AST], known: set[str]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from kernel.statistics.samples import RIGHT
 from kernel.values import value
 from kernel.votes.cascade_choice import RecordedAnswer, RecordedQuestion
 from kernel.votes.drafts import draft_answer, draft_type
+from sandbox.client_mathematics import client_mathematics
 
 SYSTEM_ONE = Strategy.SYSTEM_ONE.value
 # Stage of a run's usage that the stronger model's answer is counted under.
@@ -186,7 +187,7 @@ def _label(run: Run) -> bool | None:
     return next((each["score"] >= RIGHT for each in run["feedback"] if each["teaches"]), None)
 
 
-def _question_of_runs(runs: Sequence[Run], names: Mapping[str, str]) -> RecordedQuestion:
+def _question_of_runs(runs: Sequence[Run], names: Mapping[str, str]) -> RecordedQuestion | None:
     answer_type, options = _form(runs)
     given: dict[str, _Given] = {}
     labels: dict[str, bool] = {}
@@ -238,12 +239,15 @@ def _group_answer(account: Mapping[str, Any], place: int, run_id: str) -> str:
 
 def _compared(
     given: Mapping[str, _Given], labels: Mapping[str, bool], answer_type: AnswerType, options: Sequence[str]
-) -> RecordedQuestion:
-    """Return the answers under keys, with what the labels say about each."""
+) -> RecordedQuestion | None:
+    """Return the answers under keys, with what the labels say about each; None where comparing takes too long."""
     texts = dict.fromkeys([*(one.answer for one in given.values() if one.answer is not None), *labels])
     keys = {text: text for text in texts}
-    for number, equal in enumerate(cluster(list(texts), answer_type, options=options)):
+    mathematics = client_mathematics()
+    for number, equal in enumerate(cluster(list(texts), answer_type, options=options, mathematics=mathematics)):
         keys.update({text: f"answer {number}" for text in texts if text.strip() in equal.spellings})
+    if mathematics.undecided:
+        return None
     known = {keys[text]: is_right for text, is_right in labels.items()}
     for one in given.values():
         if one.answer is not None and one.is_right is not None:
@@ -258,7 +262,7 @@ def _compared(
     return found
 
 
-def _question_of_line(line: bytes, place: str) -> RecordedQuestion:
+def _question_of_line(line: bytes, place: str) -> RecordedQuestion | None:
     try:
         document = loads(line)
         if not isinstance(document, dict):
@@ -274,8 +278,11 @@ def _question_of_line(line: bytes, place: str) -> RecordedQuestion:
     return _compared(given, {}, written.answer_type, ())
 
 
-def _sample(questions: Sequence[RecordedQuestion], left_out: Counter[str]) -> CascadeSample:
+def _sample(compared: Sequence[RecordedQuestion | None], left_out: Counter[str]) -> CascadeSample:
     """Return the questions that two sources or more answered, each answer with its own or its source's mean cost."""
+    questions = [question for question in compared if question is not None]
+    if len(questions) < len(compared):
+        left_out["questions whose expressions take too long to compare"] += len(compared) - len(questions)
     used = [question for question in questions if len(question) >= LEAST_SOURCES]
     if len(used) < len(questions):
         left_out["questions that one source alone answered"] += len(questions) - len(used)

@@ -18,6 +18,7 @@ from kernel.confidence.rules import Rules as DelegationRules
 from kernel.confidence.voting import Ballot, VoteCount, count_votes
 from kernel.learning.profiles import Profile, ProfileEstimate, lessons, profile_estimate, updated_competence
 from kernel.values import value
+from sandbox.client_mathematics import client_mathematics
 
 # Without these parts no agent rates itself.
 WITHOUT_RATINGS = (Ablation.WITHOUT_SELF_ASSESSMENT, Ablation.WITHOUT_VERBALIZED)
@@ -145,7 +146,7 @@ def vote(task: Task, weights: Mapping[str, float]) -> VoteCount:
     given = {agent: solved.answer for agent, solved in task.solved.items() if agent in weights and solved.answer}
     letters = dict(zip(sorted(set(given.values())), ascii_uppercase, strict=False))
     ballots = [Ballot(agent=agent, answer=letters[answer], weight=weights[agent]) for agent, answer in given.items()]
-    return count_votes(ballots, AnswerType.CHOICE)
+    return count_votes(ballots, AnswerType.CHOICE, mathematics=client_mathematics())
 
 
 def _processed(task: Task, first: str, agents: Sequence[str], rules: Rules, records: ProfileRecords) -> ReplayedTask:

@@ -8,6 +8,7 @@ from evals.records import Record
 from evals.scorers.answers import Known
 from kernel.answers import AnswerType, cluster, extract, is_right, rules_of
 from kernel.values import value
+from sandbox.client_mathematics import client_mathematics
 
 Key = tuple[str, int]
 """Item and seed of a task."""
@@ -154,14 +155,18 @@ def _samples(row: Row) -> tuple[Sampled, ...]:
 def _is_right(answer: str | None, known: Known) -> bool:
     if answer is None:
         return False
-    return is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases) is True
+    mathematics = client_mathematics()
+    options, aliases = known.choices, known.aliases
+    right = is_right(answer, known.answer, known.answer_type, options=options, aliases=aliases, mathematics=mathematics)
+    return right is True
 
 
 def _solved(row: Row) -> Mapping[str, AgentAnswer]:
     kind = row.item.known.answer_type
     found = {vote["agent"]: _answer(vote["text"], kind) for vote in row.reply["votes"]}
     said = [answer for answer in found.values() if answer is not None]
-    homes = {spelling: one.canonical for one in cluster(said, kind) for spelling in one.spellings}
+    groups = cluster(said, kind, mathematics=client_mathematics())
+    homes = {spelling: one.canonical for one in groups for spelling in one.spellings}
     return {
         vote["agent"]: AgentAnswer(
             answer=homes.get((found[vote["agent"]] or "").strip()),

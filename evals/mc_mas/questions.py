@@ -13,6 +13,7 @@ from evals.records import Record
 from evals.scorers.answers import Known
 from kernel.answers import AnswerType, is_right
 from kernel.values import value
+from sandbox.client_mathematics import client_mathematics
 
 
 @value
@@ -80,7 +81,10 @@ class Question:
 
     def _is_right(self, answer: str) -> bool | None:
         known = self.item.known
-        return is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases)
+        options, aliases, mathematics = known.choices, known.aliases, client_mathematics()
+        return is_right(
+            answer, known.answer, known.answer_type, options=options, aliases=aliases, mathematics=mathematics
+        )
 
 
 def questions(rows: Sequence[Row]) -> Sequence[Question]:

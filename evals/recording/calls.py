@@ -14,11 +14,13 @@ from evals.harness.arms import Call
 from evals.harness.item_records import content_digest
 from evals.items import Item
 from evals.recording.values import CheckRecord, ItemRecord, RecordedAnswer
-from kernel.answers import IN_THIS_PROCESS, canonical, is_right, same_canonical
+from kernel.answers import canonical, is_right, same_canonical
 from kernel.msv.signals import YES, yes_probability
 from kernel.seeds import derived_seed
 from kernel.votes.drafts import draft_answer
 from kernel.votes.votes import VoteMode
+from sandbox.client_mathematics import client_mathematics
+from sandbox.mathematics import TIMEOUT
 
 # Names of what is recorded, by its source.
 DRAFT, REASONED, PROGRAM, OTHER = "draft", "reasoned", "program", "other"
@@ -168,7 +170,10 @@ def _recorded(item: Item, answer: str | None, tokens: int | None, seconds: float
         return RecordedAnswer(
             answer=None, right=False, tokens=tokens, seconds=round(seconds, 2), invalid=_short(invalid)
         )
-    right = is_right(answer, item.answer, item.answer_type, options=item.choices or (), aliases=item.aliases or ())
+    options, aliases, mathematics = item.choices or (), item.aliases or (), client_mathematics()
+    right = is_right(answer, item.answer, item.answer_type, options=options, aliases=aliases, mathematics=mathematics)
+    if mathematics.undecided and right is None:
+        return RecordedAnswer(answer=None, right=False, tokens=tokens, seconds=round(seconds, 2), invalid=TIMEOUT)
     return RecordedAnswer(answer=form, right=right is True, tokens=tokens, seconds=round(seconds, 2))
 
 
@@ -180,11 +185,12 @@ def _short(reason: str) -> str:
 def _alike(answers: Mapping[str, Sequence[RecordedAnswer]], item: Item) -> Mapping[str, Sequence[RecordedAnswer]]:
     """Return the answers with equal ones spelled alike, as a vote compares them, and long ones as digests."""
     known: list[str] = []
+    mathematics = client_mathematics()
 
     def kept(answer: str | None) -> str | None:
         if answer is None:
             return None
-        same = next((one for one in known if same_canonical(answer, one, item.answer_type, IN_THIS_PROCESS)), None)
+        same = next((one for one in known if same_canonical(answer, one, item.answer_type, mathematics)), None)
         known.extend([] if same is not None else [answer])
         return _kept(answer if same is None else same)
 

@@ -19,6 +19,7 @@ from chassis.json_text import loads
 from kernel.answers import AnswerType, cluster
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from sandbox.client_mathematics import client_mathematics
 
 ENDING = ".jsonl.gz"
 # Bytes that one file may have after decompression, and lines: a pack is read into memory.
@@ -267,7 +268,7 @@ def _numbered(line: Mapping[str, Any], answer_type: AnswerType | None) -> Mappin
         forms = dict.fromkeys(literal(one) for one in distinct)
         numbers = {form: number for number, form in enumerate(forms)}
         return {one: numbers[literal(one)] for one in distinct}
-    clusters = cluster(distinct, answer_type, options=line.get("choices") or ())
+    clusters = cluster(distinct, answer_type, options=line.get("choices") or (), mathematics=client_mathematics())
     found = {spelling: number for number, one in enumerate(clusters) for spelling in one.spellings}
     return {one: found[one.strip()] for one in distinct if one.strip() in found}
 

@@ -21,6 +21,7 @@ from kernel.confidence.voting import Ballot
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 from kernel.votes.votes import Vote, VoteMode, VoteSource, grouped_by_key
+from sandbox.client_mathematics import client_mathematics
 
 # Agents of a panel, and panels that are drawn of a set [count].
 MEMBERS, PANELS = 5, 100
@@ -189,11 +190,12 @@ def sequential(pattern: Sequence[int], weights: Sequence[float]) -> tuple[int | 
         ((0, 3), (1, 5))
     """
     ballots: list[Ballot] = []
-    count = count_panel(ballots, AnswerType.CHOICE)
+    mathematics = client_mathematics()
+    count = count_panel(ballots, AnswerType.CHOICE, mathematics=mathematics)
     for place, (number, weight) in enumerate(zip(pattern, weights, strict=True)):
         answer = None if number == INVALID else LETTERS[number]
         ballots.append(Ballot(agent=str(place), answer=answer, weight=weight))
-        count = count_panel(ballots, AnswerType.CHOICE)
+        count = count_panel(ballots, AnswerType.CHOICE, mathematics=mathematics)
         if panel_stop(count, asked=len(ballots), members=len(pattern)) is not None:
             break
     return (min(map(int, count.winners)) if count.winners else None), len(ballots)

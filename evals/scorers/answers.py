@@ -6,6 +6,7 @@ from kernel.answers.answer_types import AnswerType
 from kernel.answers.equality import is_right
 from kernel.answers.extraction import extract
 from kernel.values import value
+from sandbox.client_mathematics import client_mathematics
 
 
 @value
@@ -51,5 +52,6 @@ def scored(text: str, known: Known) -> ScoredAnswer:
     answer = extract(text, known.answer_type, options=known.choices)
     if answer is None:
         return ScoredAnswer(answer=None, right=False)
-    right = is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases)
+    options, aliases, mathematics = known.choices, known.aliases, client_mathematics()
+    right = is_right(answer, known.answer, known.answer_type, options=options, aliases=aliases, mathematics=mathematics)
     return ScoredAnswer(answer=answer, right=right is True, decided=right is not None)

@@ -38,6 +38,15 @@ def test_a_comparison_that_cannot_be_interrupted_is_found(root: Path, source: st
     assert unbounded(root) == {"services/router/service/one.py": [mistake]}
 
 
+@pytest.mark.parametrize("folder", ["cli/calibration", "evals/scorers"])
+def test_clients_compare_in_a_process_that_can_be_killed_too_but_may_wait_for_it(root: Path, folder: str) -> None:
+    (root / folder).mkdir(parents=True)
+    (root / folder / "one.py").write_text(f"{IMPORT}def f(): return is_right('1', '2')\n")
+    (root / folder / "two.py").write_text(f"{IMPORT}async def f(m): return is_right('1', '2', mathematics=m)\n")
+
+    assert unbounded(root) == {f"{folder}/one.py": ["line 2: is_right is called without mathematics="]}
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -1,5 +1,8 @@
 """What `metacog calibrate` reads off runs with votes, and what it makes of it."""
 
+import json
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,9 +11,16 @@ import yaml
 
 from chassis.errors import ConfigurationInvalid
 from cli.calibration.cascade_rule import chosen_cascade, document, policy_file, report
-from cli.calibration.recorded_cascades import CascadeSample, policy_source, questions_of_runs, source_name
+from cli.calibration.recorded_cascades import (
+    CascadeSample,
+    policy_source,
+    questions_of_runs,
+    read_questions,
+    source_name,
+)
 from cli.calibration.too_few import TooFewLabels
 from kernel.votes.cascade_choice import CascadeChoice, CascadeLimit, RecordedAnswer
+from tests.support.hostile.expressions import hostile
 
 Run = dict[str, Any]
 
@@ -308,3 +318,16 @@ def test_without_costs_the_strong_model_must_be_named() -> None:
     with pytest.raises(ConfigurationInvalid, match="name it with --escalate"):
         chosen(free)
     assert chosen(free, strong="strong").rule.escalate == "strong"
+
+
+def test_a_question_whose_expressions_take_too_long_to_compare_is_left_out_and_counted(tmp_path: Path) -> None:
+    given, right = hostile("x")
+    written = {f"model {number}": {"answer": one} for number, one in enumerate([given, *right])}
+    file, began = tmp_path / "answers.jsonl", time.monotonic()
+    file.write_text(json.dumps({"answers": written, "answer_type": "TEXT"}))
+
+    sample = read_questions(file)
+
+    assert sample.questions == []
+    assert sample.left_out == {"questions whose expressions take too long to compare": 1}
+    assert time.monotonic() - began < 60  # 5,050 comparisons of half a second each
