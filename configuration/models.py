@@ -18,7 +18,7 @@ from pydantic import Field
 
 from chassis.errors import ConfigurationInvalid
 from configuration.agents import AgentConfig
-from configuration.yaml_file import Number, WatchedFile, YamlFile
+from configuration.yaml_file import Number, WatchedFile, YamlFile, file_stamp
 from kernel.prices import LARGEST_AMOUNT, Price
 from kernel.values import value
 
@@ -155,6 +155,11 @@ class ModelCatalogue:
     version: str
     models: Sequence[ModelConfig]
     names_closed: bool = True
+
+    def key_stamps(self) -> Sequence[tuple[int, int]]:
+        """Return numbers that are others when a file with a key has changed."""
+        endpoints = (endpoint for model in self.models for endpoint in model.endpoints)
+        return [file_stamp(Path(endpoint.api_key_file)) for endpoint in endpoints if endpoint.api_key_file]
 
     @property
     def default(self) -> ModelConfig:

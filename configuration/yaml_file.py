@@ -87,13 +87,13 @@ class WatchedFile(Generic[T]):
         self._path = path
         self._read = read
         self._name = name
-        self._seen = self._stamp()
+        self._seen = file_stamp(path)
         self._content = read(path)
         self.problem = ""
 
     def current(self) -> T:
         """Return the content of the file as it is now, or the last valid one when it is invalid."""
-        stamp = self._stamp()
+        stamp = file_stamp(self._path)
         if stamp != self._seen:
             self._seen = stamp
             try:
@@ -112,12 +112,14 @@ class WatchedFile(Generic[T]):
         if self.problem:
             raise ConfigurationInvalid(f"{self.problem}; the {self._name} read before are in use")
 
-    def _stamp(self) -> tuple[int, int]:
-        try:
-            stat = os.stat(self._path)
-        except OSError:
-            return (0, 0)
-        return (stat.st_mtime_ns, stat.st_size)
+
+def file_stamp(path: Path) -> tuple[int, int]:
+    """Return numbers that are others when a file has changed."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return (0, 0)
+    return (stat.st_mtime_ns, stat.st_size)
 
 
 def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:

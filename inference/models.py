@@ -199,7 +199,9 @@ _OF_RUN: ContextVar["tuple[BackendModelClients, ModelSnapshot] | None"] = Contex
 
 
 class BackendModelClients:
-    """The backends of a process follow the catalogue: those of unchanged models stay, with their pools and circuits.
+    """The backends of a process follow the catalogue and the files with its keys.
+
+    Those of unchanged models stay, with their pools and circuits.
 
     Args:
         catalogue: Returns the catalogue as it is now.
@@ -227,13 +229,17 @@ class BackendModelClients:
         self._config_of = config_of or backend_config
         # Backends that runs may still use: of an earlier catalogue, or of models that are not listed.
         self._others: WeakSet[Backend] = WeakSet()
-        self._latest = self._snapshot(catalogue(), {})
+        found = catalogue()
+        self._keys = found.key_stamps()
+        self._latest = self._snapshot(found, {})
         self.problem = ""
 
     def latest(self) -> ModelSnapshot:
         """Return the models as they are now; the last valid ones while they cannot be used."""
         catalogue = self._catalogue()
-        if catalogue is not self._latest.catalogue:
+        keys = catalogue.key_stamps()
+        if catalogue is not self._latest.catalogue or keys != self._keys:
+            self._keys = keys
             try:
                 self._latest, self.problem = self._snapshot(catalogue, self._latest.backends), ""
             except ConfigurationInvalid as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chassis.errors import ConfigurationInvalid
 from configuration.agents import AgentConfig
 from configuration.suite import SuiteSettings
 from inference import BackendModelClients, suite_models
@@ -80,3 +81,23 @@ async def test_agents_at_one_address_present_their_keys_at_the_same_time(
 
     presented = [(each.document["messages"][0]["content"], each.authorization) for each in server.requests]
     assert sorted(presented) == sorted((name, EXPECTED[name]) for name in NAMES * 8)
+
+
+async def test_a_key_file_that_changes_is_read_again_and_until_it_is_valid_the_last_key_stays(
+    server: RawServer, clients: BackendModelClients, tmp_path: Path
+) -> None:
+    async def presented() -> str:
+        await clients.of(agent("ann")).complete(call_of(), spend_of())
+        return server.requests[-1].authorization
+
+    seen = [await presented()]
+    for key in ("a-new-key-of-ann", ""):
+        (tmp_path / "ann").write_text(key)
+        seen.append(await presented())
+    with pytest.raises(ConfigurationInvalid, match="ann is empty; the models read before are in use"):
+        await clients.check()
+    (tmp_path / "ann").write_text("the-last-key")
+    seen.append(await presented())
+    await clients.check()
+
+    assert seen == ["Bearer key-of-ann", *["Bearer a-new-key-of-ann"] * 2, "Bearer the-last-key"]
