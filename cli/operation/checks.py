@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVICES = ("router", "assigner", "arbiter", "delegation")
 OLDEST_PYTHON, OLDEST_POSTGRES, OLDEST_PGVECTOR = (3, 11), 15, (0, 8)
 WITH_SCHEMA = ("router", "delegation")
+UNREADABLE_KEYS = "set METACOG_KEYS_FILE to a valid keys file that this user may read; `make keys` writes one"
 TO_START = "metacog up (or make up) starts the suite"
 
 
@@ -98,7 +99,12 @@ def peer_key(values: Mapping[str, str]) -> Iterator[Finding]:
         yield not_checked("peer key", "METACOG_KEYS_FILE and METACOG_PEER_KEY are not both set here")
         return
     try:
-        check_peer_key(read_keys(Path(file)), key)
+        keyring = read_keys(Path(file))
+    except MetacogError as problem:
+        yield wrong("peer key", problem.message, UNREADABLE_KEYS)
+        return
+    try:
+        check_peer_key(keyring, key)
     except MetacogError as problem:
         yield wrong("peer key", problem.message, "then restart the services")
     else:

@@ -157,3 +157,16 @@ def test_a_peer_key_that_may_not_act_for_others_is_wrong(
 
     assert findings["peer key"].status is status
     assert ("acts_for_others: true" in findings["peer key"].detail) == (status is Status.WRONG)
+
+
+@pytest.mark.parametrize("content", [None, "keys: ["])
+def test_a_keys_file_that_cannot_be_read_is_what_doctor_advises_about(content: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "keys.yaml"
+    if content is not None:
+        file.write_text(content)
+
+    findings = found(checks.peer_key({"METACOG_KEYS_FILE": str(file), "METACOG_PEER_KEY": "between-services"}))
+
+    assert findings["peer key"].status is Status.WRONG
+    assert str(file) in findings["peer key"].detail
+    assert "METACOG_KEYS_FILE" in findings["peer key"].advice
