@@ -7,13 +7,11 @@ from pathlib import Path
 import yaml
 
 from chassis.errors import ConfigurationInvalid, Unauthenticated
-from chassis.serving.auth import ACT, ApiKey, Keyring, bearer
+from chassis.serving.auth import ACT, TEACH, ApiKey, Keyring, bearer
 from chassis.serving.wire import from_plain
 from kernel.errors import MalformedRequest, TeachingNotAllowed
 from kernel.values import value
 
-# The permission to change what the suite has learned: profiles, experience and calibration.
-TEACH = "teach"
 # Names of the suite's own key, of now and while it is rotated, as `make keys` gives them.
 OWN_KEYS = frozenset({"suite", "suite-old"})
 
@@ -39,8 +37,8 @@ class KeyEntry:
         """Return the key with its permissions."""
         acts = self.name in OWN_KEYS if self.acts_for_others is None else self.acts_for_others
         permissions = {TEACH: self.may_teach, ACT: acts}
-        denied = frozenset(name for name, is_given in permissions.items() if not is_given)
-        return ApiKey(name=self.name, sha256=self.sha256, denied=denied)
+        allowed = frozenset(name for name, is_given in permissions.items() if is_given)
+        return ApiKey(name=self.name, sha256=self.sha256, allowed=allowed)
 
 
 @value

@@ -12,6 +12,8 @@ from kernel.values import value
 # The permission to act for the holders of other keys, which the suite's own key has: what a service does for a caller
 # then belongs to that caller in the next service too.
 ACT = "act_for_others"
+# The permission to change what the suite has learned: profiles, experience and calibration.
+TEACH = "teach"
 # gRPC metadata with the name of the key that a call is made for [UTF-8].
 OWNER = "metacog-owner-bin"
 
@@ -23,19 +25,20 @@ class ApiKey:
     Attributes:
         name: Name of the holder; recorded with each run.
         sha256: SHA-256 of the key [hexadecimal].
-        denied: Names of the permissions that the key does not have.
+        allowed: Names of the permissions that the key has.
     """
 
     name: str
     sha256: str
-    denied: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
 
     def may(self, permission: str) -> bool:
         """Return whether the key has the permission of that name."""
-        return permission not in self.denied
+        return permission in self.allowed
 
 
-ANYONE = ApiKey(name="", sha256="")
+# Every caller of a suite without keys, which is for loopback only: it may do everything.
+ANYONE = ApiKey(name="", sha256="", allowed=frozenset({ACT, TEACH}))
 
 
 class Keyring:
@@ -65,7 +68,7 @@ class Keyring:
     def owner(self, key: ApiKey, name: str) -> ApiKey:
         """Return the key of the holder called `name`, for whom the holder of `key` acts; with no name, `key`.
 
-        The owner may do what both may, and acts for nobody else. An owner that is not in the ring has its name alone.
+        The owner may do what both may, and acts for nobody else. One that is not in the ring may do what `key` may.
         Without keys nobody owns anything, and every caller is the same one.
 
         Raises:
@@ -79,8 +82,9 @@ class Keyring:
                 "for it in the keys file",
                 key_name=key.name,
             )
-        known = next((each for each in self.keys if each.name == name), ApiKey(name=name, sha256=""))
-        return replace(known, denied=known.denied | key.denied | {ACT})
+        stranger = ApiKey(name=name, sha256="", allowed=key.allowed)
+        known = next((each for each in self.keys if each.name == name), stranger)
+        return replace(known, allowed=(known.allowed & key.allowed) - {ACT})
 
     def has(self, authorization: str) -> bool:
         """Return whether the key in an `Authorization` header is one of those configured."""

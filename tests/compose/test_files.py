@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from chassis.errors import Unauthenticated
-from chassis.serving.auth import ACT
-from configuration.keys import TEACH, read_keys
+from chassis.serving.auth import ACT, TEACH
+from configuration.keys import read_keys
 from console.pages.ask import MAX_QUESTION_BYTES
 from console.settings import Settings as ConsoleSettings
 from console.site import MAX_FORM_BYTES

@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 
 from chassis.serving.auth import ANYONE, ApiKey
-from configuration.keys import TEACH
 from kernel.errors import TeachingNotAllowed
 from services.router.errors import CalibrationNotFound
 from services.router.service.calibration.calibration import rollback_calibration
@@ -123,7 +122,7 @@ async def test_a_key_that_may_not_teach_puts_nothing_in_force() -> None:
     request = RollbackCalibrationRequest(strategy="system1", confidence_source="assessment", none=True)
 
     with pytest.raises(TeachingNotAllowed) as raised:
-        await rollback(request, key=ApiKey(name="pupil", sha256="", denied=frozenset({TEACH})))
+        await rollback(request, key=ApiKey(name="pupil", sha256=""))
 
     assert (raised.value.code.name, raised.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
     assert (await rollback(request, key=ANYONE)).previous_version == "system1-assessment-2"

@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Protocol
 
 import httpx
@@ -25,6 +26,7 @@ from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_status import rpc_status
 
+from chassis.serving.auth import TEACH, ApiKey
 from chassis.serving.contract import http_rule
 from chassis.serving.server import bound_socket
 from chassis.serving.wire import event, plain, to_proto
@@ -40,6 +42,11 @@ class Running:
 
     rest: str
     grpc: str
+
+
+def teaching_key(name: str) -> ApiKey:
+    """Return the key of a holder who may teach; the key is its name."""
+    return ApiKey(name=name, sha256=sha256(name.encode()).hexdigest(), allowed=frozenset({TEACH}))
 
 
 class ApiError(Exception):

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import TEACH, ApiKey
 from kernel.learning.drift import DriftLimits
 from services.delegation.service.task_records import submit_feedback
 from services.delegation.service.values import TaskFeedbackRequest
 from services.delegation.store.tasks import PostgresTasks
 
 AT_ONCE = 4
-KEY = ApiKey(name="storm", sha256="")
+KEY = ApiKey(name="storm", sha256="", allowed=frozenset({TEACH}))
 
 
 def is_right(number: int) -> bool:

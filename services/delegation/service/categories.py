@@ -12,10 +12,9 @@ from chassis.admission import CallerShares
 from chassis.ids import new_id
 from chassis.log import logger
 from chassis.page_tokens import id_in
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import TEACH, ApiKey
 from chassis.shared_results import WAIT_S, SharedResults, figure_shares, in_thread
 from configuration.dimensions import Dimension, prototypes_of
-from configuration.keys import TEACH
 from inference import Embedder, Prototypes
 from kernel.errors import MalformedRequest, MetacogError, TeachingNotAllowed
 from kernel.learning.kinds import unit_vectors

@@ -16,12 +16,11 @@ from chassis.idempotency import Attempt, RequestStore, once
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import TEACH, ApiKey
 from chassis.serving.events import stream_of
 from chassis.serving.stored import from_stored
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
-from configuration.keys import TEACH
 from inference import ModelClients, Spend
 from kernel.agents import check_agent, participants
 from kernel.answers import AnswerType

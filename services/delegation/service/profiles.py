@@ -10,10 +10,9 @@ from pydantic import Field
 
 from chassis.errors import RequestOverLimit
 from chassis.page_tokens import page, parts_of, time_in, token_of
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import TEACH, ApiKey
 from chassis.serving.wire import MAX_COUNT
 from configuration.dimensions import Dimension
-from configuration.keys import TEACH
 from kernel.agents import check_agent
 from kernel.confidence.rules import LEARNING_RATE
 from kernel.errors import MalformedRequest, TeachingNotAllowed

@@ -6,8 +6,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from chassis.json_text import dumps
-from chassis.serving.auth import ACT, ApiKey
-from configuration.keys import TEACH
+from chassis.serving.auth import ACT, TEACH, ApiKey
 from kernel.confidence.rules import ConfidenceSource
 from kernel.learning.profiles import Lesson, lessons
 from kernel.values import value

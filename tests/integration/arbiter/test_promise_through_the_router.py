@@ -12,8 +12,7 @@ from openai import AsyncOpenAI
 
 from chassis import database as db
 from chassis.ids import new_id
-from chassis.serving.auth import ApiKey, Keyring
-from configuration.keys import TEACH
+from chassis.serving.auth import TEACH, ApiKey, Keyring
 from kernel.prices import Price
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
@@ -140,7 +139,7 @@ async def stack_at(
             ApiKey(
                 name=full,
                 sha256=sha256(full.encode()).hexdigest(),
-                denied=frozenset({TEACH}) if name == "pupil" else frozenset(),
+                allowed=frozenset() if name == "pupil" else frozenset({TEACH}),
             )
             for name, full in names.items()
         ]

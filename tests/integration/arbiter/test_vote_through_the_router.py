@@ -1,7 +1,6 @@
 """`metacog/vote`: the draft votes first, the arbiter asks for more, and the confidence is a probability."""
 
 from collections.abc import AsyncIterator, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -9,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from chassis.ids import new_id
-from chassis.serving.auth import ApiKey, Keyring
+from chassis.serving.auth import Keyring
 from configuration.agents import AgentConfig
 from kernel.learning.gains import LabelledPair
 from kernel.votes.competence import recorded_competences
@@ -18,7 +17,7 @@ from kernel.votes.probability import VoteEvidence, probability_model
 from services.router.compose import RoutingRules
 from services.router.service.assessment.routing import RoutingConfig
 from services.router.store.calibration import PostgresCalibration
-from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
+from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi, teaching_key
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, RunningRouter, quick_storage, router_at, until
@@ -118,7 +117,7 @@ async def test_earlier_runs_of_another_key_or_another_configuration_do_not_count
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     asked = {**REQUEST, "question": f"What is 2 + 2, {new_id()}?"}
-    keyring = Keyring([ApiKey(name=name, sha256=sha256(name.encode()).hexdigest()) for name in ("ann", "bob")])
+    keyring = Keyring([teaching_key(name) for name in ("ann", "bob")])
     states = []
     async with arbiter_at(scripted, programs=False) as arbiter:
         for version, name in (("one", "ann"), ("one", "bob"), ("two", "ann"), ("one", "ann")):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chassis import database as db
-from chassis.serving.auth import ApiKey, Keyring
+from chassis.serving.auth import TEACH, ApiKey, Keyring
 from cli.terminal.exits import FAILED, FORBIDDEN, PARTIAL, UNREACHABLE
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, ROOT, RunningRouter, cast, environment, fresh_database, router_at
@@ -32,7 +32,7 @@ async def router(
     scripted: ScriptedLLM, own_database: str, encoder_url: str, tmp_path: Path
 ) -> AsyncIterator[RunningRouter]:
     scripted.answer = cast()
-    keyring = Keyring([ApiKey(name="ann", sha256=sha256(KEY.encode()).hexdigest())])
+    keyring = Keyring([ApiKey(name="ann", sha256=sha256(KEY.encode()).hexdigest(), allowed=frozenset({TEACH}))])
     async with router_at(scripted, own_database, tmp_path, encoder_url=encoder_url, keyring=keyring) as running:
         yield running
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from chassis.serving.auth import ApiKey, Keyring
+from chassis.serving.auth import TEACH, ApiKey, Keyring
 from cli.terminal.exits import FORBIDDEN, UNREACHABLE
 from tests.support.apis import RestApi
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, ROOT, ROUTER, RunningRouter, cast, environment, router_at
 
 KEY = "mc-anns-key"
-ANN = ApiKey(name="ann", sha256=sha256(KEY.encode()).hexdigest())
+ANN = ApiKey(name="ann", sha256=sha256(KEY.encode()).hexdigest(), allowed=frozenset({TEACH}))
 ODD = "It is [bold]so[/bold]\x1b[31m!"
 
 

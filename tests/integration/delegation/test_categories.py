@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 from chassis import database as db
 from chassis.ids import new_id
-from chassis.serving.auth import ApiKey, Keyring
-from tests.support.apis import ApiError, RestApi
+from chassis.serving.auth import Keyring
+from tests.support.apis import ApiError, RestApi, teaching_key
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, Database, rating, router_at, until
@@ -50,7 +49,7 @@ async def test_categories_are_proposed_and_become_dimensions_only_on_request(
     agents, _ = renamed_agents()
     scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     owner, other = new_id(), new_id()
-    keyring = Keyring([ApiKey(name=key, sha256=sha256(key.encode()).hexdigest()) for key in (owner, other)])
+    keyring = Keyring([teaching_key(key) for key in (owner, other)])
     async with delegation_at(
         scripted, database_url, agents=agents, encoder_url=encoder_url, keyring=keyring
     ) as running:
@@ -86,7 +85,7 @@ async def test_an_adopted_category_is_a_kind_of_question_at_the_router_while_del
 ) -> None:
     agents, _ = renamed_agents()
     owner = new_id()
-    keyring = Keyring([ApiKey(name=owner, sha256=sha256(owner.encode()).hexdigest())])
+    keyring = Keyring([teaching_key(owner)])
     name = f"chess-{owner[-8:]}"
     async with AsyncExitStack() as stack:
         async with delegation_at(

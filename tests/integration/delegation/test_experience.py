@@ -1,7 +1,6 @@
 """Agents have experience with what they answered right, by the real encoder and a real database."""
 
 import asyncio
-from hashlib import sha256
 from typing import Any
 
 import psycopg
@@ -10,11 +9,11 @@ from sqlalchemy import make_url
 
 from chassis import database as db
 from chassis.ids import new_id
-from chassis.serving.auth import ApiKey, Keyring
+from chassis.serving.auth import Keyring
 from inference import EncoderUnavailable
 from services.delegation.store.experience import PostgresAgentExperience
 from tests.integration.delegation.support import RIGHT, TASK, Scenario, scenario_at
-from tests.support.apis import ApiError, RestApi, RpcApi
+from tests.support.apis import ApiError, RestApi, RpcApi, teaching_key
 from tests.support.delegating import ScriptedAgents, delegation_at, delegation_settings, renamed_agents
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER
@@ -112,7 +111,7 @@ async def test_experience_belongs_to_the_key_whose_tasks_it_comes_from(
     scripted: ScriptedLLM, database_url: str, encoder_url: str, api: str
 ) -> None:
     owner, other = new_id(), new_id()
-    keyring = Keyring([ApiKey(name=key, sha256=sha256(key.encode()).hexdigest()) for key in (owner, other)])
+    keyring = Keyring([teaching_key(key) for key in (owner, other)])
     async with scenario_at(scripted, database_url, encoder_url=encoder_url, keyring=keyring) as scenario:
         scenario.script({"alpha": "Final Answer: 40"}, alpha=95)
         mine, theirs = scenario.service.api(api, owner), scenario.service.api(api, other)

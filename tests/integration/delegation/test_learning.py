@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from chassis.ids import new_id
-from chassis.serving.auth import ACT, ApiKey, Keyring
-from configuration.keys import TEACH
+from chassis.serving.auth import TEACH, ApiKey, Keyring
 from kernel.learning.profiles import updated_competence
 from tests.integration.delegation.support import RIGHT, Scenario, import_profiles, scenario_at
 from tests.support.apis import ApiError
@@ -26,8 +25,8 @@ def digest(key: str) -> str:
 
 KEYRING = Keyring(
     [
-        ApiKey(name="ann", sha256=digest(ANN), denied=frozenset({ACT})),
-        ApiKey(name="student", sha256=digest(STUDENT), denied=frozenset({ACT, TEACH})),
+        ApiKey(name="ann", sha256=digest(ANN), allowed=frozenset({TEACH})),
+        ApiKey(name="student", sha256=digest(STUDENT)),
     ]
 )
 

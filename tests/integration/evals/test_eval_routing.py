@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from chassis.serving.auth import ApiKey, Keyring
 from cli.__main__ import app
-from configuration.keys import TEACH
 from evals.errors import RecordsUnusable, ServiceUnreachable
 from evals.items import read_sets
 from evals.router_client import RouterClient
@@ -213,7 +212,7 @@ async def test_a_router_with_keys_wants_one(
     scripted: ScriptedLLM, database_url: str, data: Path, tmp_path: Path
 ) -> None:
     scripted.answer = says
-    keyring = Keyring((ApiKey(name="eva", sha256=sha256(b"mc-eva").hexdigest(), denied=frozenset({TEACH})),))
+    keyring = Keyring((ApiKey(name="eva", sha256=sha256(b"mc-eva").hexdigest()),))
     async with router_at(scripted, database_url, tmp_path, keyring=keyring) as router:
         with pytest.raises(ServiceUnreachable, match="set METACOG_API_KEY to a key of the router"):
             await evaluated(router.rest, data, tmp_path / "out", items=1, assessors=("probe",))

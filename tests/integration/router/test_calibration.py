@@ -19,7 +19,6 @@ from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from chassis.shared_results import SharedResults
-from configuration.keys import TEACH
 from kernel.msv.assessors import AssessorName
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.statistics.reliability import calibration_error
@@ -554,7 +553,7 @@ async def test_new_feedback_leads_to_a_fit(
 async def test_on_neither_api_may_a_key_that_does_not_teach_choose_a_map(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, transport: str
 ) -> None:
-    keyring = Keyring([ApiKey(name="pupil", sha256=sha256(b"secret").hexdigest(), denied=frozenset({TEACH}))])
+    keyring = Keyring([ApiKey(name="pupil", sha256=sha256(b"secret").hexdigest())])
     bearer = "Bearer secret"
     async with router_at(scripted, own_database, tmp_path, keyring=keyring) as running:
         rest = RestApi(running.rest, ROUTER, {"authorization": bearer})

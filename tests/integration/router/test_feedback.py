@@ -13,8 +13,7 @@ from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
 from chassis.ids import new_id
-from chassis.serving.auth import ANYONE, ApiKey
-from configuration.keys import TEACH
+from chassis.serving.auth import ANYONE, TEACH, ApiKey
 from kernel.errors import Code, FeedbackConflict, MetacogError
 from services.router.compose import RunRecords
 from services.router.core.feedback import LabelOrigin
@@ -28,8 +27,8 @@ from tests.support.labels import Delegation, delegated, records_at, run_of, serv
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, Database, free_port, quick_storage, router_at, until
 
-ANN = ApiKey(name="ann", sha256="")
-PUPIL = ApiKey(name="pupil", sha256="", denied=frozenset({TEACH}))
+ANN = ApiKey(name="ann", sha256="", allowed=frozenset({TEACH}))
+PUPIL = ApiKey(name="pupil", sha256="")
 
 
 @pytest.fixture
@@ -194,7 +193,7 @@ async def test_a_run_that_another_replica_is_about_to_record_is_waited_for(
 
 async def test_feedback_is_read_with_runs_in_one_statement(records: RunRecords, database_url: str) -> None:
     run, other = run_of(key_name="shown"), run_of(key_name="shown")
-    shown = ApiKey(name="shown", sha256="")
+    shown = ApiKey(name="shown", sha256="", allowed=frozenset({TEACH}))
     await store_runs(records, run, other)
     await submit(records, run, key=shown, score=0.75, note="first")
     await submit(records, run, key=shown, score=1.0)

@@ -20,8 +20,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.schema.vectors import vector_text
-from chassis.serving.auth import ApiKey, Keyring
-from configuration.keys import TEACH
+from chassis.serving.auth import TEACH, ApiKey, Keyring
 from inference import Embedded, Encoder, EncoderUnavailable, Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
@@ -341,8 +340,8 @@ async def test_both_sources_count_by_their_weights(place: VectorSpace, encoder_u
 
 
 def key(name: str, *, may_teach: bool = True) -> ApiKey:
-    denied = frozenset() if may_teach else frozenset({TEACH})
-    return ApiKey(name=name, sha256=sha256(name.encode()).hexdigest(), denied=denied)
+    allowed = frozenset({TEACH}) if may_teach else frozenset()
+    return ApiKey(name=name, sha256=sha256(name.encode()).hexdigest(), allowed=allowed)
 
 
 async def test_experience_belongs_to_its_key_and_documents_to_all(

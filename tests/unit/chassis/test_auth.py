@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import ConfigurationInvalid, OwnerNotAllowed, Unauthenticated
-from chassis.serving.auth import ACT, ANYONE, ApiKey, Keyring, bearer, check_keys_beyond_loopback
-from configuration.keys import TEACH, keys_text, read_keys
+from chassis.serving.auth import ACT, ANYONE, TEACH, ApiKey, Keyring, bearer, check_keys_beyond_loopback
+from configuration.keys import keys_text, read_keys
 from kernel.errors import Code
 
 # SHA-256 of `sesame`, from the shell's sha256sum.
 SESAME = "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"
-ADA = ApiKey(name="ada", sha256=SESAME, denied=frozenset({TEACH, ACT}))
+ADA = ApiKey(name="ada", sha256=SESAME)
 BEN = ApiKey(name="ben", sha256=sha256(b"tahini").hexdigest())
 RING = Keyring([ADA, BEN])
 
@@ -83,7 +83,8 @@ def test_the_suites_own_key_acts_for_others_and_no_other_does_unless_the_file_sa
 
 
 def test_who_acts_for_another_may_do_what_both_may() -> None:
-    suite, pupil = ApiKey(name="suite", sha256="1"), ApiKey(name="pupil", sha256="2", denied=frozenset({TEACH, ACT}))
+    suite = ApiKey(name="suite", sha256="1", allowed=frozenset({ACT, TEACH}))
+    pupil = ApiKey(name="pupil", sha256="2")
     ring = Keyring([suite, pupil])
 
     owners = [ring.owner(suite, name) for name in ("pupil", "stranger", "")]
@@ -95,6 +96,15 @@ def test_who_acts_for_another_may_do_what_both_may() -> None:
     ]
     with pytest.raises(OwnerNotAllowed, match="acts_for_others"):
         ring.owner(pupil, "suite")
+
+
+def test_a_key_without_stated_permissions_has_none_and_gets_none_from_whoever_acts_for_it() -> None:
+    bare = ApiKey(name="bare", sha256="1")
+    suite = ApiKey(name="suite", sha256="2", allowed=frozenset({ACT, TEACH}))
+
+    owner = Keyring([bare, suite]).owner(suite, "bare")
+
+    assert [key.may(permission) for key in (bare, owner) for permission in (ACT, TEACH)] == [False] * 4
 
 
 def test_without_keys_every_caller_is_the_same_one_whomever_it_names() -> None:

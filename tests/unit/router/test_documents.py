@@ -3,14 +3,13 @@ from hashlib import sha256
 import pytest
 
 from chassis.errors import ConfigurationInvalid, RequestOverLimit
-from chassis.serving.auth import ApiKey
-from configuration.keys import TEACH
+from chassis.serving.auth import TEACH, ApiKey
 from kernel.errors import MalformedRequest, TeachingNotAllowed
 from services.router.service.knowledge.documents import AddLimits, add_knowledge
 from services.router.service.knowledge.values import AddEvent, AddKnowledgeRequest, ChunkSizes, NewDocument
 from tests.contract.fake_knowledge import FakeEncoder, FakeLibrary, fake_embeddings
 
-ANN = ApiKey(name="ann", sha256="")
+ANN = ApiKey(name="ann", sha256="", allowed=frozenset({TEACH}))
 
 
 async def added(
@@ -92,7 +91,7 @@ async def test_what_is_over_a_limit_is_not_embedded(document: NewDocument, limit
 
 
 async def test_a_key_that_may_not_teach_is_rejected_first() -> None:
-    encoder, pupil = FakeEncoder(), ApiKey(name="bob", sha256="", denied=frozenset({TEACH}))
+    encoder, pupil = FakeEncoder(), ApiKey(name="bob", sha256="")
 
     with pytest.raises(TeachingNotAllowed):
         await added(AddKnowledgeRequest(documents=[]), FakeLibrary(), encoder, key=pupil, limits=AddLimits())

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import Field
 
 from chassis.json_text import dumps
-from chassis.serving.auth import ApiKey
-from configuration.keys import TEACH
+from chassis.serving.auth import TEACH, ApiKey
 from kernel.outcomes import Outcome
 from kernel.policy import Strategy
 from kernel.values import value
