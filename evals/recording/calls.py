@@ -190,7 +190,9 @@ def _alike(answers: Mapping[str, Sequence[RecordedAnswer]], item: Item) -> Mappi
     def kept(answer: str | None) -> str | None:
         if answer is None:
             return None
-        same = next((one for one in known if same_canonical(answer, one, item.answer_type, mathematics)), None)
+        same = next(
+            (one for one in known if same_canonical(answer, one, item.answer_type, mathematics=mathematics)), None
+        )
         known.extend([] if same is not None else [answer])
         return _kept(answer if same is None else same)
 
