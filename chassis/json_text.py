@@ -18,6 +18,9 @@ dumps: Callable[[object], bytes] = partial(orjson.dumps, option=orjson.OPT_NON_S
 # Objects and arrays inside one another, the outermost counted: far more than any request of the contracts has, and so
 # few that what holds a document, such as a stored run, can be written too (orjson writes 254).
 MAX_DEPTH = 100
+# Values of one request at any depth, as counted by commas and openings. A body of 32 MiB may be ten million objects,
+# and while these are read, for seconds, nothing else is served.
+MOST_VALUES = 250_000
 # The one character that PostgreSQL cannot store.
 NUL = "\x00"
 
@@ -63,18 +66,21 @@ def loads_request(text: bytes | str) -> Any:  # noqa: ANN401 - JSON is of any ki
     """Return the JSON of a request as plain data.
 
     Raises:
-        InvalidJson: When `loads` raises it, when an object has a name twice, or when a text or name holds U+0000.
+        InvalidJson: When `loads` raises it, when there are more than `MOST_VALUES` values, when an object has a name
+            twice, or when a text or name holds U+0000.
 
     Example:
         >>> loads_request('{"a": 1, "a": 2}')
         Traceback (most recent call last):
         chassis.json_text.InvalidJson: the name 'a' is there twice in one object
     """
+    whole = text if isinstance(text, bytes) else text.encode(errors="replace")
+    _check_values(whole)
     content = _parsed(text)
     names = _count_names(content)
-    if names != (text.count(b":") if isinstance(text, bytes) else text.count(":")):  # or a text holds a colon
+    if names != whole.count(b":") and names != _without_texts(_unescaped(whole)).count(b":"):
         _check_names(text)
-    if (b"\\u0000" if isinstance(text, bytes) else "\\u0000") in text:  # type: ignore[operator]
+    if b"\\u0000" in whole:
         place = place_of_nul(content)
         if place is not None:
             raise InvalidJson(nul_problem(place))
@@ -119,6 +125,46 @@ def _parsed(text: bytes | str) -> Any:  # noqa: ANN401 - JSON is of any kind
 
 def _too_deep() -> InvalidJson:
     return InvalidJson(f"it is nested deeper than {MAX_DEPTH} levels")
+
+
+def _check_values(text: bytes) -> None:
+    """Raise if `text`, where it is JSON, may have more than `MOST_VALUES` values; it is not parsed for that.
+
+    Only a text with more signs, which may stand inside texts, is looked at without its texts.
+    """
+    if _most_values(text) <= MOST_VALUES:
+        return
+    unescaped = _unescaped(text)
+    # A value has a name and a text at most, and each of these two quotation marks.
+    too_many = unescaped.count(b'"') > 4 * MOST_VALUES or _most_values(_without_texts(unescaped)) > MOST_VALUES
+    if too_many:
+        raise InvalidJson(
+            f"it has too many values: more than {MOST_VALUES:,} commas and openings of objects and arrays; send fewer"
+            " at a time"
+        )
+
+
+def _most_values(text: bytes) -> int:
+    """Return how many values a JSON text has at most [count, >= 1].
+
+    Each value but the first of its object or array follows a comma, and the first one an opening.
+    """
+    return 1 + sum(text.count(sign) for sign in (b",", b"[", b"{"))
+
+
+def _unescaped(text: bytes) -> bytes:
+    """Return a JSON text without what hides the ends of its texts."""
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"")
+
+
+def _without_texts(unescaped: bytes) -> bytes:
+    r"""Return what stands outside of the texts of a JSON text.
+
+    Example:
+        >>> _without_texts(_unescaped(b'{"a:": "b \\\" :", "c": 1}'))
+        b'{: , : 1}'
+    """
+    return b"".join(unescaped.split(b'"')[::2])
 
 
 def _openings(text: bytes | str) -> int:

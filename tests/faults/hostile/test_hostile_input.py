@@ -10,7 +10,7 @@ import httpx
 import pytest
 from grpc import aio
 
-from chassis.json_text import MAX_DEPTH
+from chassis.json_text import MAX_DEPTH, MOST_VALUES
 from chassis.page_tokens import parts_of
 from encoder.errors import BadRequest
 from encoder.settings import Settings as EncoderSettings
@@ -50,6 +50,7 @@ HOSTILE = {
     "a level too many": (nested(MAX_DEPTH), f"nested deeper than {MAX_DEPTH} levels"),
     "more levels than JSON can be written with": (nested(300), f"nested deeper than {MAX_DEPTH} levels"),
     "more levels than it can be read with": (nested(100_000), f"nested deeper than {MAX_DEPTH} levels"),
+    "more values than are read": (f"[{'{},' * MOST_VALUES}1]", "it has too many values: more than 250,000"),
     "levels that are never closed": ("[" * 200_000, "body: it is"),
     "objects in objects": ('{"a":' * 500 + "1" + "}" * 500, f"nested deeper than {MAX_DEPTH} levels"),
     "a surrogate alone": ('"\\ud800"', "surrogate"),
