@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -16,6 +16,7 @@ from chassis.idempotency import Attempt, RequestStore, once
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
+from chassis.recent import RecentDocuments
 from chassis.serving.auth import TEACH, ApiKey
 from chassis.serving.events import stream_of
 from chassis.serving.stored import from_stored
@@ -65,6 +66,9 @@ from services.delegation.service.values import (
     TaskStarted,
 )
 
+# Size of the tasks whose contents are not stored that are held to be repeated [bytes].
+RECENT_BYTES = 64 * 1024 * 1024
+
 _log = logger(__name__)
 
 # Profiles by agent.
@@ -104,7 +108,9 @@ class ProcessContext:
         uninformative: Agents whose verbalized confidence has no weight.
         on_label: Called when there is a new label.
         defaults: The values of what a request leaves out.
-        keep_contents: Whether questions and answers are stored; if not, a repeated request is a task of its own.
+        keep_contents: Whether questions and answers are stored.
+        recent: The last tasks as they were answered, where their contents are not stored: a repetition gets its answer
+            while it is held here, and later the same task without contents.
         now: Wall clock.
     """
 
@@ -122,6 +128,7 @@ class ProcessContext:
     uninformative: Uninformative = frozenset
     on_label: Callable[[], None] = lambda: None
     keep_contents: bool = True
+    recent: RecentDocuments = field(default_factory=lambda: RecentDocuments(RECENT_BYTES))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -200,7 +207,9 @@ async def _produce(request: ProcessRequest, key: ApiKey, context: ProcessContext
     digest = sha256(dumps(request)).hexdigest()
     async with once(context.requests, key.name, request.request_id, digest, task.spend.seconds_left) as attempt:
         if attempt.earlier is not None:
-            stored = from_stored(attempt.earlier, StoredTask, record="task", record_id=f"request {request.request_id}")
+            held = context.recent.find((key.name, request.request_id))
+            document = attempt.earlier if held is None else orjson.loads(held)
+            stored = from_stored(document, StoredTask, record="task", record_id=f"request {request.request_id}")
             finished = stored.finished
             names = list(task.agents)
             task.emit(TaskStarted(task_id=finished.task_id, run_id=finished.run_id, agents=names))
@@ -310,12 +319,14 @@ class _TaskRun:
                 lambda updates: self._document(replace(finished, profile_updates=updates)),
                 outcome.label if keeps else without_detail(outcome.label),
                 may_teach=self._key.may(TEACH),
-                request_id=self._request.request_id if keeps else "",
+                request_id=self._request.request_id,
                 claim=self._attempt.claim,
             )
-            if keeps:  # else there is no answer that a repetition could get
-                self._attempt.mark_answered()
+            self._attempt.mark_answered()
             finished = replace(finished, profile_updates=updates)
+            if self._request.request_id and not keeps:
+                name = (self._key.name, self._request.request_id)
+                self._context.recent.add(name, dumps(self._whole_document(finished)))
         except MetacogError as error:
             _log.warning("a task could not be stored", task_id=self._task_id, problem=error.message)
             reason = f"{error.reason}: the task is not kept, and learns from no feedback"
@@ -328,6 +339,9 @@ class _TaskRun:
         STAGE_SECONDS.labels("delegation").observe(finished.duration_ms / 1000)
         self._task.emit(finished)
 
+    def _whole_document(self, finished: TaskFinished) -> TaskDocument:
+        return {"question": self._task.question, "finished": orjson.loads(dumps(finished))}
+
     def _document(self, finished: TaskFinished) -> TaskDocument:
-        document = {"question": self._task.question, "finished": orjson.loads(dumps(finished))}
+        document = self._whole_document(finished)
         return document if self._context.keep_contents else without_contents(document)

@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 from chassis.ids import new_id
 from chassis.serving.auth import OWNER, Keyring
 from configuration.keys import read_keys
-from tests.support.apis import RestApi, RpcApi
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.delegating import (
     AGENTS,
     CONTRACT,
@@ -227,7 +227,7 @@ async def test_without_contents_no_word_of_a_task_reaches_the_database_and_the_c
     assert f"tell{mark}" in task["answer_text"]
     assert [vote["agent"] for vote in task["votes"]]
     assert (task["label"]["correct"], note["label"]["correct"]) == (False, True)
-    assert (again["task_id"] == task["task_id"], f"tell{mark}" in again["answer_text"]) == (keeps, True)
+    assert again == task
     if keeps:
         assert {word for word, tables in words.items() if tables} >= {"hide", "tell", "gold", "note"}
     else:
@@ -237,6 +237,33 @@ async def test_without_contents_no_word_of_a_task_reaches_the_database_and_the_c
         assert document["finished"]["decision"]["mode"] == task["mode"]
         assert len(document["finished"]["votes"]) == len(task["votes"])
         assert stored(database_url, task["task_id"])
+
+
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_without_contents_a_repeated_request_is_the_same_task_also_after_a_restart(
+    scripted: ScriptedLLM, database_url: str, api: str
+) -> None:
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
+    settings = delegation_settings(keep_contents=False)
+    asked = {"question": CHESS[0], "dimension": "knowledge_retrieval", "request_id": new_id()}
+    replies: list[Any] = []
+    calls: list[int] = []
+    for _ in range(2):
+        async with delegation_at(scripted, database_url, agents=agents, settings=settings) as delegation:
+            for _ in range(2):
+                replies.append(await delegation.api(api).ask("Process", **asked))
+                calls.append(len(scripted.bodies))
+            with pytest.raises(ApiError) as raised:
+                await delegation.api(api).ask("Process", **{**asked, "question": CHESS[1]})
+
+    first, again, later, _ = replies
+    assert again == first
+    assert first["answer_text"]
+    assert calls == [calls[0]] * 4
+    assert [one["task_id"] for one in replies] == [first["task_id"]] * 4
+    assert (later["outcome"], later["answer_text"], later["mode"]) == ("ANSWERED", "", first["mode"])
+    assert raised.value.reason == "REQUEST_ID_REUSED"
 
 
 async def test_without_contents_no_question_becomes_experience_or_a_category(

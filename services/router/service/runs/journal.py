@@ -17,10 +17,14 @@ from math import inf
 from pathlib import Path
 from typing import Protocol
 
+import orjson
+
 from chassis.clock import seconds_within_request
 from chassis.errors import DatabaseUnavailable
 from chassis.json_text import dumps
 from chassis.log import logger
+from chassis.recent import RecentDocuments
+from chassis.serving.stored import from_stored
 from chassis.worker import BackgroundWorker, RoundTooLong, round_within, wait_within
 from services.router.metrics import (
     JOURNAL_LOST,
@@ -30,7 +34,6 @@ from services.router.metrics import (
     JOURNAL_UNSETTLED,
 )
 from services.router.service.runs.disk import WITHIN_S, Disk
-from services.router.service.runs.recent import RecentRuns
 from services.router.service.runs.rejected import RejectedRuns
 from services.router.service.runs.run_queue import RunQueue
 from services.router.service.runs.spool import is_whole
@@ -131,7 +134,7 @@ class Journal:
         self._write_now = asyncio.Event()
         self._on_disk = asyncio.Event()
         self._closing = asyncio.Event()
-        self._recent = RecentRuns(max_recent_bytes)
+        self._recent = RecentDocuments(max_recent_bytes)
         self._recorded, self._dequeued, self._stored = 0, 0, 0
         self._progress = asyncio.Event()
         self._written_back_at = time.monotonic()
@@ -185,7 +188,10 @@ class Journal:
 
     def recent(self, key_name: str, request_id: str) -> Run | None:
         """Return the run that answered a request of a key, if it is among the last ones."""
-        return self._recent.find((key_name, request_id))
+        document = self._recent.find((key_name, request_id))
+        return (
+            None if document is None else from_stored(orjson.loads(document), Run, record="run", record_id=request_id)
+        )
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything recorded before now is in the store; return whether it is.
