@@ -494,7 +494,7 @@ def test_the_affect_of_a_long_text_looks_at_no_more_than_its_ends(text: str) -> 
     assert vader(text) == ends
 
 
-async def test_runs_in_memory_are_bounded_by_bytes_and_go_to_disk_in_their_order_from_half_of_that_on(
+async def test_runs_in_memory_are_bounded_by_bytes_and_those_over_it_go_to_disk(
     tmp_path: Path,
 ) -> None:
     before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
