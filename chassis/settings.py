@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from chassis.admission import MAX_HELD_BODY_BYTES
 from chassis.errors import ConfigurationInvalid
+from kernel.violations import violation
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -87,7 +88,7 @@ def read(kind: type[S]) -> S:
     except ValidationError as error:
         first = error.errors()[0]
         variable = f"{kind.model_config.get('env_prefix', '')}{'_'.join(str(s) for s in first['loc'])}".upper()
-        message = f"{variable}: {first['msg']} (it is {first['input']!r})"
+        message = f"{variable}: {violation(first)} (it is {first['input']!r})"
         raise ConfigurationInvalid(message, setting=variable) from error
     except SettingsError as error:  # a variable that holds a mapping and is not JSON
         field = re.search(r'field "(\w+)"', str(error))

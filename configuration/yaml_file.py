@@ -11,6 +11,7 @@ from pydantic import Strict
 from chassis.errors import ConfigurationInvalid
 from chassis.serving.wire import from_plain
 from kernel.errors import MalformedRequest
+from kernel.violations import NO_SUCH_FIELD
 
 T = TypeVar("T")
 
@@ -43,8 +44,8 @@ class YamlFile(Generic[T]):
             line = error.problem_mark.line + 1 if error.problem_mark else None
             raise self._error(line, error.problem or "is not YAML") from error
         except MalformedRequest as error:
-            place = next(iter(error.metadata), "")
-            message = error.message.replace("Unexpected keyword argument", "there is no such key")
+            place = next(iter(error.violations), "")
+            message = error.message.replace(NO_SUCH_FIELD, "there is no such key")
             raise self.error_at(place.split("."), message) from error
         except (yaml.YAMLError, ValueError) as error:  # not text, or a date that does not exist
             raise self._error(None, f"cannot be read: {error}") from error

@@ -12,6 +12,7 @@ What is not a `MetacogError` is a bug; the edge of a service logs it and answers
 import re
 from collections.abc import Mapping
 from enum import Enum
+from typing import Self
 
 # From `://` to the last `@` before the path; a password may contain an `@` that was not encoded.
 _USER_INFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
@@ -114,6 +115,21 @@ def cut_metadata(metadata: Mapping[str, str], most_bytes: int) -> dict[str, str]
     return kept
 
 
+def cut_violations(violations: Mapping[str, str], most_bytes: int) -> dict[str, str]:
+    """Return the violations that fit into so many bytes.
+
+    Args:
+        violations: What is wrong, by field.
+        most_bytes: Bytes of fields and texts at most [count, >= 1].
+
+    Example:
+        >>> cut_violations({"n": "give a number", "seed": "give a whole number"}, 20)
+        {'n': 'give a number'}
+    """
+    kept = cut_metadata(violations, most_bytes)
+    return {field: text for field, text in kept.items() if field in violations}
+
+
 class MetacogError(Exception):
     """This is the base of all named errors.
 
@@ -123,6 +139,10 @@ class MetacogError(Exception):
     Args:
         message: What was wrong and what to do about it, for a person.
         metadata: Every value of the message again, for a program.
+
+    Attributes:
+        violations: What is wrong with which fields of the request, by field; the one of `field` or `component` in the
+            metadata where none were given.
     """
 
     code: Code = Code.UNKNOWN
@@ -133,6 +153,14 @@ class MetacogError(Exception):
         super().__init__(self.message)
         known = {name: without_user_info(text) for name, text in metadata.items()}
         self.metadata = cut_metadata(known, MAX_TEXT_BYTES)
+        field = self.metadata.get("field") or self.metadata.get("component")
+        self.violations: Mapping[str, str] = {field: self.message.removeprefix(f"{field}: ")} if field else {}
+
+    def with_violations(self, violations: Mapping[str, str]) -> Self:
+        """Return this error with what is wrong by field; what is over 4 KiB is left out."""
+        known = {field: without_user_info(text) for field, text in violations.items()}
+        self.violations = cut_violations(known, MAX_TEXT_BYTES)
+        return self
 
 
 class InternalError(MetacogError):

@@ -133,11 +133,15 @@ class Peer:
 
     def _peer_error(self, error: aio.AioRpcError) -> PeerUnavailable | PeerError:
         status = rpc_status.from_call(error)
+        info, invalid = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+        has_info = False
         for detail in status.details if status else ():
-            info = error_details_pb2.ErrorInfo()
-            if detail.Unpack(info):
-                code = Code.from_grpc(status.code)
-                return PeerError(f"{self.name}: {status.message}", code, info.reason, **dict(info.metadata))
+            has_info = detail.Unpack(info) or has_info
+            detail.Unpack(invalid)
+        if has_info:
+            code = Code.from_grpc(status.code)
+            known = PeerError(f"{self.name}: {status.message}", code, info.reason, **dict(info.metadata))
+            return known.with_violations({each.field: each.description for each in invalid.field_violations})
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             return PeerUnavailable(
                 f"{self.name} at {self.address} cannot be reached: {error.details()}",

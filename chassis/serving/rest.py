@@ -84,8 +84,17 @@ PROBLEM: Mapping[str, Any] = {
         "code": {"type": "string", "description": "Canonical code, as gRPC names it."},
         "reason": {"type": "string", "description": "Stable name of the reason: an `ErrorReason` without prefix."},
         "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+        "errors": {
+            "type": "array",
+            "description": "What is wrong with which fields of the request; empty where it is not a field.",
+            "items": {
+                "type": "object",
+                "properties": {"field": {"type": "string"}, "description": {"type": "string"}},
+                "required": ["field", "description"],
+            },
+        },
     },
-    "required": ["type", "title", "status", "detail", "code", "reason", "metadata"],
+    "required": ["type", "title", "status", "detail", "code", "reason", "metadata", "errors"],
 }
 
 
@@ -242,6 +251,7 @@ def problem_body(error: MetacogError) -> dict[str, Any]:
         "code": error.code.name,
         "reason": error.reason,
         "metadata": error.metadata,
+        "errors": [{"field": field, "description": text} for field, text in error.violations.items()],
     }
 
 
@@ -283,7 +293,7 @@ def query(request: Request, kind: type[T]) -> T:
     fields = dict(given)
     if len(fields) < len(given):
         twice = next(name for name, count in Counter(name for name, _ in given).items() if count > 1)
-        raise MalformedRequest(f"{twice}: give it once", **{twice: "give it once"})
+        raise MalformedRequest(f"{twice}: give it once", field=twice)
     return from_plain(checked_text(fields), kind)
 
 

@@ -21,7 +21,7 @@ from chassis.errors import RequestTimeout, TooManyCallers
 from chassis.serving.auth import OWNER, ApiKey, Keyring
 from chassis.serving.named_errors import named_error
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
-from kernel.errors import MAX_TEXT_BYTES, Code, MalformedRequest, MetacogError, cut_metadata, cut_text
+from kernel.errors import MAX_TEXT_BYTES, Code, MalformedRequest, MetacogError, cut_metadata, cut_text, cut_violations
 
 DOMAIN = "metacog"
 # Services without a contract of ours: health needs no key, reflection does where keys are configured.
@@ -47,26 +47,38 @@ if TYPE_CHECKING:  # generic in its stubs only
 
 
 def status_of(error: MetacogError) -> status_pb2.Status:
-    """Return the rich status of an error: code, message, and an `ErrorInfo` with reason and metadata.
+    """Return the rich status of an error: code, message, `ErrorInfo`, and a `BadRequest` where fields are wrong.
 
     A client of gRPC reads headers of 8 KiB, and gets RESOURCE_EXHAUSTED in place of an error whose texts take more. So
     texts that do not fit are cut further than those of REST.
     """
     status = _status(error, MAX_TEXT_BYTES)
     most_bytes = MAX_TEXT_BYTES
-    while _header_bytes(status) > MAX_HEADER_BYTES:  # a quarter of the first length always fits
+    while _header_bytes(status) > MAX_HEADER_BYTES:  # an eighth of the first length always fits
         most_bytes //= 2
         status = _status(error, most_bytes)
     return status
 
 
 def _status(error: MetacogError, most_bytes: int) -> status_pb2.Status:
-    """Return the status with a message, and with metadata, of so many bytes at most."""
+    """Return the status with a message, with metadata, and with violations of so many bytes at most."""
     metadata = cut_metadata(error.metadata, most_bytes)
-    detail = AnyMessage()
-    detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata))
+    details: list[Message] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
+    if violations := cut_violations(error.violations, most_bytes):
+        listed = [
+            error_details_pb2.BadRequest.FieldViolation(field=field, description=text)
+            for field, text in violations.items()
+        ]
+        details.append(error_details_pb2.BadRequest(field_violations=listed))
     message = cut_text(error.message, most_bytes)
-    return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=message, details=[detail])
+    code = code_pb2.Code.ValueType(error.code.grpc)
+    return status_pb2.Status(code=code, message=message, details=[_packed(detail) for detail in details])
+
+
+def _packed(detail: Message) -> AnyMessage:
+    packed = AnyMessage()
+    packed.Pack(detail)
+    return packed
 
 
 def _header_bytes(status: status_pb2.Status) -> int:

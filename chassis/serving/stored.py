@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from chassis.log import logger
 from chassis.serving.wire import adapter
 from kernel.errors import Code, MetacogError
+from kernel.violations import violation
 
 # The newest form of stored documents that this version reads, and the one that it writes.
 DOCUMENT_VERSION = 1
@@ -189,4 +190,4 @@ def _problem(error: Exception) -> str:
         return str(error) or type(error).__name__
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    return f"{place}: {violation(first)}" if place else violation(first)

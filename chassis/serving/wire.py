@@ -22,7 +22,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from chassis.json_text import InvalidJson, loads_request, nul_problem, place_of_nul
 from kernel.errors import MalformedRequest
-from kernel.renamed_fields import RENAMED_FIELDS
+from kernel.violations import OTHER, violation
 
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
@@ -49,11 +49,12 @@ Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
+NO_TIME = "give a time between the years 1 and 9999"
+
+
 # A caller's name for a request; printable, so that it can stand in logs and indexes.
 RequestId = Annotated[str, Field(max_length=128, pattern=r"^[!-~]*$")]
 
-
-UNKNOWN_FIELD = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
@@ -151,17 +152,11 @@ def json_schema(kind: type) -> dict[str, Any]:
 
 
 def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
-    """Return the error for pydantic's complaints, with the first in the message and all in the metadata."""
-    problems = {".".join(str(step) for step in c["loc"] if step != "body") or "body": _problem(c) for c in complaints}
-    place, problem = next(iter(problems.items()), ("body", "not valid"))
-    return MalformedRequest(f"{place}: {problem}", **problems)
-
-
-def _problem(problem: Mapping[str, Any]) -> str:
-    """Return one problem; for a field that was renamed, with its new name."""
-    field = problem["loc"][-1] if problem["loc"] else ""
-    renamed = RENAMED_FIELDS.get(str(field)) if problem["type"] in UNKNOWN_FIELD else None
-    return f"it is called `{renamed}` now" if renamed else str(problem["msg"])
+    """Return the error for pydantic's complaints, in our words: the first is the message, all are its violations."""
+    problems = {".".join(str(step) for step in c["loc"] if step != "body") or "body": violation(c) for c in complaints}
+    place, first = next(iter(problems.items()), ("body", OTHER))
+    error = MalformedRequest(f"{place}: {first}", **problems)
+    return error.with_violations(problems or {place: first})
 
 
 def event_name(event: object) -> str:
@@ -302,7 +297,7 @@ def _time(held: Timestamp, field: FieldDescriptor) -> str:
     try:
         return held.ToDatetime(tzinfo=UTC).isoformat()
     except ValueError as error:
-        raise MalformedRequest(f"{field.name}: {error}", **{field.name: str(error)}) from error
+        raise MalformedRequest(f"{field.name}: {NO_TIME}", field=field.name) from error
 
 
 def _fill(message: Message, value: object) -> None:

@@ -10,7 +10,7 @@ Requests and replies are plain data as REST spells them; an error is an `ApiErro
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -52,12 +52,15 @@ def teaching_key(name: str) -> ApiKey:
 class ApiError(Exception):
     """An error, as a client sees it on either API."""
 
-    def __init__(self, code: str, reason: str, message: str, metadata: Mapping[str, str]) -> None:
+    def __init__(
+        self, code: str, reason: str, message: str, metadata: Mapping[str, str], violations: Sequence[tuple[str, str]]
+    ) -> None:
         super().__init__(f"{code} {reason}: {message}")
         self.code = code
         self.reason = reason
         self.message = message
         self.metadata = dict(metadata)
+        self.violations = list(violations)
 
 
 class Api(Protocol):
@@ -105,8 +108,14 @@ class RestApi:
             told = reply.json()
             assert reply.headers["content-type"] == "application/problem+json"
             assert told["status"] == reply.status_code == Code[told["code"]].http
-            raise ApiError(told["code"], told["reason"], told["detail"], told["metadata"])
+            raise _told_error(told)
         return reply
+
+
+def _told_error(told: Body) -> ApiError:
+    """The error in a problem document."""
+    wrong = [(each["field"], each["description"]) for each in told["errors"]]
+    return ApiError(told["code"], told["reason"], told["detail"], told["metadata"], wrong)
 
 
 def read_events(text: str) -> Events:
@@ -118,7 +127,7 @@ def read_events(text: str) -> Events:
             found.append((lines["event"], json.loads(lines["data"])))
     if found and found[-1][0] == "error":
         told = found[-1][1]
-        raise ApiError(told["code"], told["reason"], told["detail"], told["metadata"])
+        raise _told_error(told)
     return found
 
 
@@ -159,7 +168,10 @@ def api_error(error: aio.AioRpcError) -> ApiError:
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
     assert (status.code, info.domain) == (error.code().value[0], "metacog")
-    return ApiError(Code.from_grpc(status.code).name, info.reason, status.message, info.metadata)
+    invalid = error_details_pb2.BadRequest()
+    assert all(detail.Unpack(invalid) for detail in status.details[1:])
+    wrong = [(each.field, each.description) for each in invalid.field_violations]
+    return ApiError(Code.from_grpc(status.code).name, info.reason, status.message, info.metadata, wrong)
 
 
 async def _called(

@@ -155,7 +155,7 @@ def _given_fitness(request: AssignRequest) -> FitnessMatrix:
             level = request.fitness.get(role, {}).get(agent.id)
             if level is None or not 0 <= level <= 1:
                 message = f"fitness: {role} needs a number in [0, 1] for {agent.id}, not {level}"
-                raise MalformedRequest(message, role=role, agent=agent.id)
+                raise MalformedRequest(message, field="fitness", role=role, agent=agent.id)
             fitness[row, column] = level
     ids = tuple(agent.id for agent in request.agents)
     no_terms = np.empty((len(ROLES), len(ids), 0))

@@ -291,9 +291,14 @@ def _options(given: object) -> ChatOptions:
     try:
         return from_plain(given, ChatOptions)
     except MalformedRequest as error:
-        place = next(iter(error.metadata), "body")
-        field_name = "metacog" if place == "body" else f"metacog.{place}"
-        raise MalformedRequest(f"metacog: {error.message}", field=field_name) from error
+        problems = {_option_field(place): problem for place, problem in error.violations.items()}
+        place, first = next(iter(problems.items()), ("metacog", error.message))
+        raise MalformedRequest(f"{place}: {first}", field=place).with_violations(problems) from error
+
+
+def _option_field(place: str) -> str:
+    """Return the field of the chat request that a place in its `metacog` object is."""
+    return "metacog" if place == "body" else f"metacog.{place}"
 
 
 def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name: str) -> RequestOrigin:
@@ -433,7 +438,8 @@ def error_body(error: MetacogError) -> dict[str, Any]:
     """Return an error in OpenAI's shape."""
     kind = ERROR_TYPES.get(error.code, "invalid_request_error" if error.code.http < 500 else "server_error")
     code = ERROR_CODES.get(error.reason, error.reason.lower())
-    return {"error": {"message": error.message, "type": kind, "param": error.metadata.get("field"), "code": code}}
+    param = error.metadata.get("field") or next(iter(error.violations), None)
+    return {"error": {"message": error.message, "type": kind, "param": param, "code": code}}
 
 
 def explanation(run: Run) -> dict[str, Any]:
