@@ -3,13 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel.errors import MalformedRequest
+from kernel.errors import MalformedRequest, cut_text
 from kernel.values import value
 
 ChatMessage = Mapping[str, Any]
 
 # Messages of a chat at most, and parts of messages at most [count]: reading takes time for each.
 MOST_MESSAGES = 10_000
+# What an error quotes of a role that does not exist, at most [bytes].
+MOST_ROLE_BYTES = 40
+# Roles that a chat message may have.
+CHAT_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 # Parts of a chat message that are text.
 TEXT_PARTS = ("text", "refusal")
 
@@ -118,8 +122,8 @@ def turns_of_chat(chat: object) -> list[Turn]:
     r"""Return the messages of a chat completion as turns of text; parts that are no text are named in brackets.
 
     Raises:
-        MalformedRequest: For what is no list of messages with a role and a text or parts, and for more than
-            `MOST_MESSAGES` messages or parts; names the field.
+        MalformedRequest: For what is no list of messages with a role of `CHAT_ROLES` and a text or parts, and for more
+            than `MOST_MESSAGES` messages or parts; names the field.
 
     Example:
         >>> turns_of_chat([{"role": "user", "content": [{"type": "text", "text": "Who?"}, {"type": "image_url"}]}])
@@ -155,6 +159,10 @@ def has_images(chat: Sequence[ChatMessage]) -> bool:
 def _turn(place: int, message: object) -> Turn:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str) or not message["role"]:
         raise MalformedRequest(f"messages.{place}: give an object with a role", field=f"messages.{place}")
+    if message["role"] not in CHAT_ROLES:
+        field = f"messages.{place}.role"
+        named = cut_text(message["role"], MOST_ROLE_BYTES)
+        raise MalformedRequest(f"{field}: there is no role {named!r}; roles are {', '.join(CHAT_ROLES)}", field=field)
     texts = [_text(place, message.get("content")), *_tool_calls(message)]
     return Turn(role=message["role"], content="\n".join(text for text in texts if text))
 

@@ -558,6 +558,7 @@ async def refusing(database_url: str, tmp_path_factory: pytest.TempPathFactory) 
         ({"max_completion_tokens": "many"}, "max_completion_tokens"),
         ({"messages": [{"content": "?"}]}, "messages.0"),
         ({"messages": [{"role": "", "content": "?"}]}, "messages.0"),
+        ({"messages": [{"role": "user", "content": "?"}, {"role": "king", "content": "?"}]}, "messages.1.role"),
         ({"model": None}, "model"),
         ({"model": "gpt-9"}, "model"),
         ({"metacog": 7}, "metacog"),
