@@ -6,6 +6,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from chassis.errors import ConfigurationInvalid, OwnerNotAllowed, Unauthenticated
+from chassis.log import logger
 from chassis.settings import is_loopback
 from kernel.values import value
 
@@ -40,12 +41,15 @@ class ApiKey:
 # Every caller of a suite without keys, which is for loopback only: it may do everything.
 ANYONE = ApiKey(name="", sha256="", allowed=frozenset({ACT, TEACH}))
 
+_log = logger(__name__)
+
 
 class Keyring:
     """A keyring holds the keys that are accepted; an empty one accepts every request and is for loopback only."""
 
     def __init__(self, keys: Sequence[ApiKey] = ()) -> None:
         self.keys = tuple(keys)
+        self._has_reported = False
 
     def __bool__(self) -> bool:
         return bool(self.keys)
@@ -57,6 +61,7 @@ class Keyring:
             Unauthenticated: When keys are configured and this is not one of them.
         """
         if not self.keys:
+            self.is_unchecked(authorization)
             return ANYONE
         scheme, _, key = authorization.partition(" ")
         digest = sha256(key.strip().encode()).hexdigest()
@@ -64,6 +69,21 @@ class Keyring:
             if scheme.lower() == "bearer" and hmac.compare_digest(known.sha256.lower(), digest):
                 return known
         raise Unauthenticated("send an API key that this suite knows, as `Authorization: Bearer <key>`")
+
+    def is_unchecked(self, authorization: str) -> bool:
+        """Return whether an `Authorization` header has a key that is not checked, as none is configured.
+
+        The first one is logged: whoever sends a key expects that others are kept out.
+        """
+        if self.keys or not authorization:
+            return False
+        if not self._has_reported:
+            self._has_reported = True
+            _log.warning(
+                "a request has an API key, and none is configured: every caller is let in; set METACOG_KEYS_FILE to "
+                "check keys"
+            )
+        return True
 
     def owner(self, key: ApiKey, name: str) -> ApiKey:
         """Return the key of the holder called `name`, for whom the holder of `key` acts; with no name, `key`.

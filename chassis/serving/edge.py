@@ -30,6 +30,8 @@ OPERATION = "metacog.operation"
 ONLY_HTTP = frozenset(EXACT_STATUSES.values())
 REJECTIONS = (Unauthenticated, BodyTooLarge, HostNotAllowed, OriginNotAllowed, UnsupportedMediaType, Overloaded)
 
+# The header of a reply to a request whose key was not checked, as none is configured.
+UNCHECKED_KEY = (b"x-metacog-key", b"not checked")
 # The header by which a reply names its run.
 RUN_ID = b"x-metacog-run-id"
 
@@ -73,12 +75,13 @@ class RestEdge:
             return
         headers: Headers = dict(scope["headers"])
         began, status = time.perf_counter(), 500
+        more = [UNCHECKED_KEY] if self._keyring.is_unchecked(authorization(headers)) else []
 
         async def note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": with_request_id(message.get("headers", ()))}
+                message = {**message, "headers": [*with_request_id(message.get("headers", ())), *more]}
             await send(message)
 
         in_flight = child(IN_FLIGHT, "rest")

@@ -18,6 +18,8 @@ SERVICES = ("router", "assigner", "arbiter", "delegation")
 OLDEST_PYTHON, OLDEST_POSTGRES, OLDEST_PGVECTOR = (3, 11), 15, (0, 8)
 WITH_SCHEMA = ("router", "delegation")
 UNREADABLE_KEYS = "set METACOG_KEYS_FILE to a valid keys file that this user may read; `make keys` writes one"
+# A key that no suite has.
+NO_KEY = "not-a-key-of-any-suite"
 TO_START = "metacog up (or make up) starts the suite"
 
 
@@ -151,7 +153,8 @@ def services(addresses: Mapping[str, str], key: str) -> Iterator[Finding]:
     """Check that each service is ready, and that its parts are."""
     for name in SERVICES:
         yield _service(Service(name, addresses.get(name, ""), key=key))
-    yield _key(Service("router", addresses.get("router", ""), key=key))
+    url = addresses.get("router", "")
+    yield _key(Service("router", url, key=key), Service("router", url, key=NO_KEY))
 
 
 def _service(service: Service) -> Finding:
@@ -174,7 +177,8 @@ def _service(service: Service) -> Finding:
     return fine(service.name, f"ready at {service.url}, with {', '.join(report['parts'])}")
 
 
-def _key(router: Service) -> Finding:
+def _key(router: Service, other: Service) -> Finding:
+    """Check that the router accepts the key of `router`, and not that of `other`, which it cannot know."""
     try:
         router.get("/v1/models")
     except Unreachable:
@@ -184,7 +188,15 @@ def _key(router: Service) -> Finding:
             "set METACOG_API_KEY; `metacog keys new NAME --file KEYS_FILE` creates a key; then restart the services"
         )
         return wrong("key", error.message, advice)
-    return fine("key", "accepted" if router.key else "none is required")
+    if not router.key:
+        return fine("key", "none is required")
+    try:
+        other.get("/v1/models")
+    except MetacogError:
+        return fine("key", "accepted")
+    return note(
+        "key", "the router checks none, as no keys are configured: every caller is let in", "set METACOG_KEYS_FILE"
+    )
 
 
 def database(url: str) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from openai import AsyncOpenAI
+from structlog.testing import capture_logs
 
 from chassis.serving.auth import ApiKey, Keyring
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
@@ -255,3 +256,36 @@ def test_a_service_does_not_start_with_a_peer_key_that_may_not_act_for_others(se
 
     assert "CONFIGURATION_INVALID: METACOG_PEER_KEY is the key of 'metacog-services'" in done.stderr
     assert "set `acts_for_others: true` for it" in done.stderr
+
+
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_a_key_where_none_is_configured_is_reported_once_and_the_request_works(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path, api: str
+) -> None:
+    scripted.answer = cast()
+    with capture_logs() as logged:
+        async with router_at(scripted, database_url, tmp_path) as router:
+            for _ in range(2):
+                run = (await api_of(router, api, "secret-of-ann").ask("Answer", question="?", strategy="system1"))["run"]
+
+    reports = [line for line in logged if "METACOG_KEYS_FILE" in line["event"]]
+    assert (run["answer"], len(reports)) == ("the system1", 1)
+    assert "secret-of-ann" not in str(logged)
+
+
+async def test_a_reply_says_that_its_key_was_not_checked(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = cast()
+    async with (
+        router_at(scripted, database_url, tmp_path / "open") as open_router,
+        router_at(scripted, database_url, tmp_path / "guarded", keyring=RING) as guarded,
+        httpx.AsyncClient() as client,
+    ):
+        bearer = {"authorization": "Bearer secret-of-ann"}
+        with_key = await client.get(f"{open_router.rest}/v1/models", headers=bearer)
+        without = await client.get(f"{open_router.rest}/v1/models")
+        checked = await client.get(f"{guarded.rest}/v1/models", headers=bearer)
+
+    assert [each.status_code for each in (with_key, without, checked)] == [200, 200, 200]
+    assert [each.headers.get("x-metacog-key") for each in (with_key, without, checked)] == ["not checked", None, None]

@@ -123,6 +123,21 @@ def test_the_finding_for_a_service_lists_its_missing_parts(service: ScriptedServ
     assert "METACOG_API_KEY" in findings["key"].advice
 
 
+@pytest.mark.parametrize(("other_status", "status"), [(401, Status.FINE), (200, Status.NOTE)])
+def test_a_key_that_the_router_does_not_check_is_a_note(
+    service: ScriptedService, other_status: int, status: Status
+) -> None:
+    service.always("GET /readyz", json={"ready": True, "parts": {}})
+    service.reply("GET /v1/models", json={"data": []})
+    service.reply("GET /v1/models", json={"data": []}, status=other_status)
+
+    findings = found(checks.services(dict.fromkeys(checks.SERVICES, service.url), "mc-mine"))
+
+    assert findings["key"].status is status
+    asked = [each.headers["authorization"] for each in service.asked if each.line == "GET /v1/models"]
+    assert (asked[0], len(set(asked))) == ("Bearer mc-mine", 2)
+
+
 def test_the_doctor_reports_the_problems_of_a_bare_machine_with_advice(
     metacog: Metacog, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
