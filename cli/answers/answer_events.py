@@ -191,7 +191,7 @@ def step_after(name: str, content: Body) -> str:
     if name == "mode_chosen":
         return drawing_answers.chosen_mode(content)
     if name == "vote_cast":
-        return f"vote {content['index'] + 1}: {snippet(content['answer'] or 'invalid', 40)}"
+        return f"vote {content['index'] + 1}: {snippet(content.get('written') or content['answer'] or 'invalid', 40)}"
     return STEPS.get(name, name.replace("_", " "))
 
 

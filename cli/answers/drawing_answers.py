@@ -25,11 +25,21 @@ MEASURES = {
 }
 
 
-def distribution(counts: Mapping[str, int], invalid: int = 0, answer: str = "") -> RenderableType:
-    """Draw the answers with their frequencies, the most frequent first."""
-    total = sum(counts.values())
+def written(done: Body, answer: str) -> str:
+    """Return an answer of an arbitration as its samples write it, and not in the form in which it is compared."""
+    return str((done.get("spellings") or {}).get(answer, answer))
+
+
+def written_vote(vote: Body) -> str | None:
+    """Return the answer of a vote as it is written; None for an invalid vote."""
+    return vote["answer"] and (vote.get("written") or vote["answer"])
+
+
+def distribution(done: Body, counts: Mapping[str, int], invalid: int = 0) -> RenderableType:
+    """Draw the answers of an arbitration with their frequencies, the most frequent first."""
+    total, answer = sum(counts.values()), done["answer"]
     rows = [
-        [snippet(each, 60), bar(count / total, 24), f"{count / total:.2f}", str(count), "<" if each == answer else ""]
+        [snippet(written(done, each), 60), bar(count / total, 24), f"{count / total:.2f}", str(count), "<" if each == answer else ""]
         for each, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     rows += [["(no valid answer)", "", "", str(invalid), ""]] if invalid else []
@@ -40,7 +50,7 @@ def arbitration(done: Body) -> RenderableType:
     """Draw both distributions, the critiques, the measures, the answer and its cost."""
     parts: list[RenderableType] = [
         text("solvers", "bold"),
-        distribution(done["solver"], done["solver_invalid"], done["answer"]),
+        distribution(done, done["solver"], done["solver_invalid"]),
     ]
     for critique in done["critiques"]:
         content = critique["text"] if critique["succeeded"] else f"failed: {critique['failure']}"
@@ -48,7 +58,7 @@ def arbitration(done: Body) -> RenderableType:
     if done["arbiter"] or done["arbiter_invalid"]:
         parts += [
             text("arbiter", "bold"),
-            distribution(done["arbiter"], done["arbiter_invalid"], done["answer"]),
+            distribution(done, done["arbiter"], done["arbiter_invalid"]),
         ]
     return Group(*parts, measures(done["measures"]), _arbitrated(done))
 
@@ -79,7 +89,9 @@ def _arbitrated(done: Body) -> RenderableType:
     saved = f"{done['saved_generations']} of {done['planned_generations']} generations saved"
     return facts(
         {
-            "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no sample holds a valid answer",
+            "answer": written(done, done["answer"])
+            if done["outcome"] == "ANSWERED"
+            else "none: no sample holds a valid answer",
             "confidence": _stated(done, done["answer_source"]),
             "mode": f"{done['mode'].lower()}, {done['variant'].lower()}; {saved}",
             "stopped": (done["stopping_reason"] or "").lower().replace("_", " "),
@@ -95,18 +107,19 @@ def votes(done: Body) -> RenderableType:
             str(vote["index"] + 1),
             vote["agent"] or vote.get("source_model") or vote["model"],
             vote["mode"].lower(),
-            snippet(vote["answer"] if vote["answer"] is not None else f"(invalid: {vote['invalid_reason']})", 60),
+            snippet(written_vote(vote) or f"(invalid: {vote['invalid_reason']})", 60),
             "" if vote["completion_tokens"] is None else str(vote["completion_tokens"]),
             "leads" if vote["changed_lead"] else "",
         ]
         for vote in done["votes"]
     ]
-    winning = len(done["groups"][0]["votes"]) if done["groups"] else 0
+    winning = done["groups"][0]["votes"] if done["groups"] else []
+    winner = written_vote(done["votes"][winning[0]]) if winning else None
     valid = len(done["votes"]) - done["invalid"]
     ending = facts(
         {
-            "winner": snippet(done["winner"], 60) if done["winner"] is not None else "none: no vote is valid",
-            "outcome": f"{done['outcome'].lower()}: {winning} of {valid} valid votes agree",
+            "winner": snippet(winner, 60) if winner is not None else "none: no vote is valid",
+            "outcome": f"{done['outcome'].lower()}: {len(winning)} of {valid} valid votes agree",
             "stopped": (done["stop_reason"] or "").lower().replace("_", " "),
             "left out": "; ".join(done["left_out"]),
         }
@@ -181,7 +194,7 @@ def task(done: Body) -> RenderableType:
 
 
 def _vote(vote: Body) -> list[str]:
-    answer = vote["failure"] or (UNKNOWN if vote["answer"] is None else vote["answer"])
+    answer = vote["failure"] or written_vote(vote) or UNKNOWN
     return [vote["agent"], snippet(answer, 80), f"{vote['weight']:.3f}", "won" if vote["won"] else ""]
 
 
@@ -220,7 +233,9 @@ def _task_ending(done: Body) -> RenderableType:
             "task": done["task_id"],
             "executor": chosen_mode(done["decision"]) if done["decision"] else "",
             "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
-            "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no agent gave a valid answer",
+            "answer": next((written_vote(each) for each in done["votes"] if each["won"]), done["answer"])
+            if done["outcome"] == "ANSWERED"
+            else "none: no agent gave a valid answer",
             "panel": panel_ending(done),
             "confidence": _stated(done, done["confidence_source"]),
             "label": label(done["label"]) if done["label"] else "",

@@ -291,6 +291,20 @@ def grouped_by_key(keys: Sequence[str | None], votes: Sequence[Vote]) -> tuple[V
     return tuple(sorted(groups, key=rank))
 
 
+def shown_vote(group: VoteGroup, votes: Sequence[Vote]) -> int:
+    """Return the index of the vote whose text answers for its group: the first that is no program [>= 0].
+
+    Example:
+        >>> votes = [Vote(source=VoteSource(model="m", mode=mode), answer="4") for mode in VoteMode]
+        >>> shown_vote(VoteGroup(canonical="4", votes=(2, 1), log_odds=0.0), votes)
+        1
+        >>> shown_vote(VoteGroup(canonical="4", votes=(2,), log_odds=0.0), votes)
+        2
+    """
+    in_words = (index for index in group.votes if votes[index].source.mode is not VoteMode.PROGRAM)
+    return next(in_words, group.votes[0])
+
+
 def _passes(group: VoteGroup, votes: Sequence[Vote]) -> bool:
     return bool(votes[group.votes[0]].passes_tests)
 

@@ -91,6 +91,7 @@ async def arbitration_finished(
         run_id=plan.run_id,
         duration_ms=milliseconds_since(outcome.started_at),
         confidence_state=choice.confidence_state if choice else None,
+        spellings=dict(sorted(state.counted.spelled.items())),
     )
 
 

@@ -301,6 +301,7 @@ class ArbitrationFinished:
     run_id: str
     duration_ms: float
     confidence_state: ProbabilityState | None = None
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
 
 @value

@@ -118,8 +118,14 @@ class TaskSolver:
         )
         if reason := self._mathematics.timeout_reason:
             self._task.degraded_reasons.append(f"{reason}; such answers count as different")
+        written = {ballot.agent: ballot.answer for ballot in ballots}
         answers = [
-            replace(each, answer=votes.answers.get(each.agent), won=each.agent in votes.winners)
+            replace(
+                each,
+                answer=votes.answers.get(each.agent),
+                written=written[each.agent] if each.agent in votes.answers else None,
+                won=each.agent in votes.winners,
+            )
             for each in self._answers
         ]
         return TaskSolution(
@@ -278,6 +284,7 @@ class TaskSolver:
             duration_ms=milliseconds_since(text.started),
             truncated=text.truncated,
             failure=text.failure,
+            written=answer or None,
         )
 
     async def _read_stream(self, text: "_AnswerText", client: ModelClient, call: Call, emitted_agent: str) -> None:

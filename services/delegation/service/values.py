@@ -218,6 +218,7 @@ class AgentAnswered:
     duration_ms: float = 0.0
     truncated: bool = False
     failure: str = ""
+    written: str | None = None
 
 
 @value

@@ -444,3 +444,30 @@ async def test_a_client_that_goes_away_stops_the_votes(scripted: ScriptedLLM) ->
         await scripted.until(lambda llm: llm.disconnects == 1)
 
     assert scripted.in_flight == 0
+
+
+async def test_an_answer_is_returned_as_it_is_written_and_its_canonical_form_is_beside_it(
+    api: Api, scripted: ScriptedLLM
+) -> None:
+    scripted.answer = Spoken(answers("The Old Tower!", "the old tower"))
+
+    end = await api.ask("Vote", question="Which tower is it?", answer_type="TEXT")
+
+    assert [vote["written"] for vote in end["votes"]] == ["The Old Tower!", "the old tower"]
+    assert [vote["answer"] for vote in end["votes"]] == ["old tower", "old tower"]
+    assert end["answer"] == sample_text("The Old Tower!")
+
+
+@pytest.mark.parametrize(
+    ("modes", "answer"), [(["PROGRAM", "PROGRAM"], "4"), (["PROGRAM", "REASONED"], sample_text("4.0"))]
+)
+async def test_a_text_answers_before_a_program_and_a_program_by_what_it_prints(
+    rpc: RpcApi, scripted: ScriptedLLM, modes: list[str], answer: str
+) -> None:
+    scripted.answer = Spoken(answers("4.0"))
+    sources = [{"agent": "", "mode": mode} for mode in dict.fromkeys(modes)]
+
+    end = await rpc.ask("Vote", question=QUESTION, sources=sources, keep_order=True)
+
+    assert [vote["mode"] for vote in end["votes"]] == modes
+    assert (end["outcome"], end["winner"], end["answer"]) == ("DECIDED", "4", answer)

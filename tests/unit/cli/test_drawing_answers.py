@@ -7,7 +7,7 @@ import pytest
 
 from cli.answers.deliberations import show_deliberation, show_measured_state
 from cli.answers.drawing import decision, state
-from cli.answers.drawing_answers import arbitration, assessments, task
+from cli.answers.drawing_answers import arbitration, assessments, task, votes
 from cli.terminal.output import stdout
 
 SPENT: dict[str, Any] = {
@@ -71,6 +71,32 @@ def test_both_distributions_are_drawn_with_the_answer_marked(capsys: pytest.Capt
     assert lines[solver + 3].split()[-1] == "<"
     assert lines[solver + 4].split() == ["(no", "valid", "answer)", "1"]
     assert lines[arbiter + 2].split()[0] == "12"
+
+
+def test_an_answer_is_drawn_as_samples_write_it(capsys: pytest.CaptureFixture[str]) -> None:
+    spelled = {**ARBITRATION, "spellings": {"12": "**Twelve**", "13": "13"}}
+
+    out = drawn(capsys, arbitration(spelled))
+
+    assert sum("**Twelve**" in line for line in out.splitlines()) == 3  # solvers, arbiter, answer
+
+
+def test_the_winner_of_a_vote_is_drawn_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    cast = {"agent": "ada", "mode": "REASONED", "completion_tokens": 5, "changed_lead": True, "invalid_reason": ""}
+    done = {
+        "votes": [{**cast, "index": 0, "answer": "17 3 54", "written": "17 × 3 = 54"}],
+        "groups": [{"answer": "17 3 54", "votes": [0]}],
+        "winner": "17 3 54",
+        "outcome": "UNDECIDED",
+        "invalid": 0,
+        "stop_reason": "MOST_ASKED",
+        "left_out": [],
+    }
+
+    out = drawn(capsys, votes(done))
+
+    assert out.count("17 × 3 = 54") == 2
+    assert "17 3 54" not in out
 
 
 def test_an_undefined_measure_has_its_reason_and_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:

@@ -187,6 +187,24 @@ def test_a_run_without_a_measured_state_shows_none() -> None:
     assert "State before and after" not in drawn("panels/votes.html", picture=ended)
 
 
+def test_an_answer_is_shown_as_it_is_written() -> None:
+    votes = [{**cast(0, "17 3 54"), "written": "17 × 3 = 54"}]
+    account = {
+        "votes": votes,
+        "groups": [{"answer": "17 3 54", "votes": [0], "log_odds": 0.0}],
+        "winner": "17 3 54",
+        "outcome": "UNDECIDED",
+        "invalid": 0,
+        "stop_reason": "MOST_ASKED",
+        "left_out": [],
+    }
+
+    shown = drawn("panels/votes.html", picture=pictured([("run_finished", {"run": run("vote", deliberation=account)})]))
+
+    assert shown.count("17 × 3 = 54") == 3  # the headline, the row and its title
+    assert "17 3 54" not in shown
+
+
 def test_votes_appear_as_they_come_and_stay_when_the_run_has_ended() -> None:
     votes = [cast(0, "4", mode="DRAFT"), cast(1, None), cast(2, "4")]
     live = pictured([event("routed", route("vote")), *(event("vote_cast", vote) for vote in votes[:2])])

@@ -1273,6 +1273,26 @@ class ArbitrationFinished(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class SpellingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ANSWER_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     BUDGET_EXHAUSTED_FIELD_NUMBER: _builtins.int
@@ -1305,6 +1325,7 @@ class ArbitrationFinished(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
+    SPELLINGS_FIELD_NUMBER: _builtins.int
     answer: _builtins.str
     """Final answer in canonical form; empty when there is none."""
     outcome: _answer_pb2.Outcome.ValueType
@@ -1397,6 +1418,10 @@ class ArbitrationFinished(_message.Message):
     def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sample]:
         """Every sample in the order drawn, solvers first, when samples were asked for."""
 
+    @_builtins.property
+    def spellings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Each answer as samples write it most often, by canonical form."""
+
     def __init__(
         self,
         *,
@@ -1432,10 +1457,11 @@ class ArbitrationFinished(_message.Message):
         run_id: _builtins.str = ...,
         duration_ms: _builtins.float = ...,
         confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
+        spellings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_stopping_error", b"_stopping_error", "confidence", b"confidence", "measures", b"measures", "stopping_error", b"stopping_error", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_stopping_error", b"_stopping_error", "answer", b"answer", "answer_source", b"answer_source", "answer_text", b"answer_text", "answer_type", b"answer_type", "arbiter", b"arbiter", "arbiter_agent", b"arbiter_agent", "arbiter_invalid", b"arbiter_invalid", "arbiter_model", b"arbiter_model", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_state", b"confidence_state", "critiques", b"critiques", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "measures", b"measures", "mode", b"mode", "outcome", b"outcome", "planned_generations", b"planned_generations", "prompt_digests", b"prompt_digests", "run_id", b"run_id", "samples", b"samples", "saved_generations", b"saved_generations", "shortened_inputs", b"shortened_inputs", "solver", b"solver", "solver_invalid", b"solver_invalid", "solver_results", b"solver_results", "stopping_error", b"stopping_error", "stopping_reason", b"stopping_reason", "tied_answers", b"tied_answers", "usage", b"usage", "variant", b"variant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_stopping_error", b"_stopping_error", "answer", b"answer", "answer_source", b"answer_source", "answer_text", b"answer_text", "answer_type", b"answer_type", "arbiter", b"arbiter", "arbiter_agent", b"arbiter_agent", "arbiter_invalid", b"arbiter_invalid", "arbiter_model", b"arbiter_model", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_state", b"confidence_state", "critiques", b"critiques", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "measures", b"measures", "mode", b"mode", "outcome", b"outcome", "planned_generations", b"planned_generations", "prompt_digests", b"prompt_digests", "run_id", b"run_id", "samples", b"samples", "saved_generations", b"saved_generations", "shortened_inputs", b"shortened_inputs", "solver", b"solver", "solver_invalid", b"solver_invalid", "solver_results", b"solver_results", "spellings", b"spellings", "stopping_error", b"stopping_error", "stopping_reason", b"stopping_reason", "tied_answers", b"tied_answers", "usage", b"usage", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

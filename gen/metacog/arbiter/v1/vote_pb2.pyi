@@ -458,6 +458,7 @@ class VoteCast(_message.Message):
     CHANGED_LEAD_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     SOURCE_MODEL_FIELD_NUMBER: _builtins.int
+    WRITTEN_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """Its number, from 0, in the order in which votes came."""
     agent: _builtins.str
@@ -482,6 +483,8 @@ class VoteCast(_message.Message):
     """Time from asking to the vote [ms, >= 0]; 0 for a draft that was given."""
     source_model: _builtins.str
     """Model of the catalogue that was named as the source; empty for an agent and for the default model."""
+    written: _builtins.str
+    """Its answer as the model wrote it, or as its program printed it; left out (null on REST) for an invalid vote."""
     def __init__(
         self,
         *,
@@ -497,19 +500,24 @@ class VoteCast(_message.Message):
         changed_lead: _builtins.bool = ...,
         duration_ms: _builtins.float = ...,
         source_model: _builtins.str = ...,
+        written: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_completion_tokens", b"_completion_tokens", "answer", b"answer", "completion_tokens", b"completion_tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_completion_tokens", b"_completion_tokens", "_written", b"_written", "answer", b"answer", "completion_tokens", b"completion_tokens", "written", b"written"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_completion_tokens", b"_completion_tokens", "agent", b"agent", "answer", b"answer", "changed_lead", b"changed_lead", "completion_tokens", b"completion_tokens", "duration_ms", b"duration_ms", "index", b"index", "invalid_reason", b"invalid_reason", "mode", b"mode", "model", b"model", "source_model", b"source_model", "text", b"text", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_completion_tokens", b"_completion_tokens", "_written", b"_written", "agent", b"agent", "answer", b"answer", "changed_lead", b"changed_lead", "completion_tokens", b"completion_tokens", "duration_ms", b"duration_ms", "index", b"index", "invalid_reason", b"invalid_reason", "mode", b"mode", "model", b"model", "source_model", b"source_model", "text", b"text", "truncated", b"truncated", "written", b"written"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer: _TypeAlias = _typing.Literal["answer"]  # noqa: Y015
     _WhichOneofArgType__answer: _TypeAlias = _typing.Literal["_answer", b"_answer"]  # noqa: Y015
     _WhichOneofReturnType__completion_tokens: _TypeAlias = _typing.Literal["completion_tokens"]  # noqa: Y015
     _WhichOneofArgType__completion_tokens: _TypeAlias = _typing.Literal["_completion_tokens", b"_completion_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__written: _TypeAlias = _typing.Literal["written"]  # noqa: Y015
+    _WhichOneofArgType__written: _TypeAlias = _typing.Literal["_written", b"_written"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__answer) -> _WhichOneofReturnType__answer | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__completion_tokens) -> _WhichOneofReturnType__completion_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__written) -> _WhichOneofReturnType__written | None: ...
 
 Global___VoteCast: _TypeAlias = VoteCast  # noqa: Y015
 
@@ -641,7 +649,9 @@ class VoteFinished(_message.Message):
     outcome: Global___VoteOutcome.ValueType
     """Whether enough votes agree."""
     answer: _builtins.str
-    """Text of the first vote for the winning answer; empty when it abstained."""
+    """Text of the first vote for the winning answer that is no program, else the answer as the first program printed it;
+    empty when it abstained.
+    """
     winner: _builtins.str
     """The winning answer in canonical form; left out (null on REST) when it abstained."""
     stop_reason: Global___VoteStop.ValueType

@@ -1023,6 +1023,7 @@ class Vote(_message.Message):
     DURATION_MS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    WRITTEN_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Identifier of the agent."""
     model: _builtins.str
@@ -1041,6 +1042,8 @@ class Vote(_message.Message):
     """Whether the text ended at its token limit."""
     failure: _builtins.str
     """Why there is no text; empty when there is one."""
+    written: _builtins.str
+    """Its answer as it is written in the text; left out (null on REST) when none could be extracted."""
     @_builtins.property
     def usage(self) -> _envelope_pb2.StageUsage:
         """What it spent."""
@@ -1058,14 +1061,20 @@ class Vote(_message.Message):
         duration_ms: _builtins.float = ...,
         truncated: _builtins.bool = ...,
         failure: _builtins.str = ...,
+        written: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "answer", b"answer", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_written", b"_written", "answer", b"answer", "usage", b"usage", "written", b"written"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "agent", b"agent", "answer", b"answer", "duration_ms", b"duration_ms", "failure", b"failure", "model", b"model", "text", b"text", "truncated", b"truncated", "usage", b"usage", "weight", b"weight", "won", b"won"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_written", b"_written", "agent", b"agent", "answer", b"answer", "duration_ms", b"duration_ms", "failure", b"failure", "model", b"model", "text", b"text", "truncated", b"truncated", "usage", b"usage", "weight", b"weight", "won", b"won", "written", b"written"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer: _TypeAlias = _typing.Literal["answer"]  # noqa: Y015
     _WhichOneofArgType__answer: _TypeAlias = _typing.Literal["_answer", b"_answer"]  # noqa: Y015
+    _WhichOneofReturnType__written: _TypeAlias = _typing.Literal["written"]  # noqa: Y015
+    _WhichOneofArgType__written: _TypeAlias = _typing.Literal["_written", b"_written"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__answer) -> _WhichOneofReturnType__answer | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__written) -> _WhichOneofReturnType__written | None: ...
 
 Global___Vote: _TypeAlias = Vote  # noqa: Y015
 

@@ -95,6 +95,7 @@ class VoteCast:
     changed_lead: bool
     duration_ms: float
     source_model: str = ""
+    written: str | None = None
 
 
 @value

@@ -31,6 +31,7 @@ from kernel.votes.votes import (
     VoteSource,
     VoteStop,
     next_source,
+    shown_vote,
     source_name,
     source_parts,
     sources_by_competence,
@@ -307,13 +308,14 @@ class VoteRun:
             changed_lead=bool(self._groups) and self._groups[0].canonical != led_by,
             duration_ms=answered.duration_ms,
             source_model=_parted(source).model,
+            written=None if canonical is None else answered.answer,
         )
         self._cast.append(cast)
         self._emit(cast)
 
     def _finished(self, stop: VoteStop, run_id: str, duration_ms: float) -> VoteFinished:
         winner = self._groups[0] if self._groups else None
-        first = self._cast[winner.votes[0]] if winner else None
+        shown = self._cast[shown_vote(winner, self._votes)] if winner else None
         outcome = vote_outcome(self._groups, self._votes, self._rule)
         ledger = self._voters.spend.ledger
         self._left_out += [f"{_name(one)}: no answer within its share of the time" for one in self._overdue.values()]
@@ -325,7 +327,7 @@ class VoteRun:
         )
         return VoteFinished(
             outcome=outcome,
-            answer=first.text if first else "",
+            answer=_shown_text(shown) if shown else "",
             winner=winner.canonical if winner else None,
             groups=[AnswerVotes(answer=one.canonical, votes=one.votes, log_odds=one.log_odds) for one in self._groups],
             votes=self._cast,
@@ -341,7 +343,7 @@ class VoteRun:
             degraded=is_degraded(reasons),
             degraded_reasons=reasons,
             prompt_digests=dict(sorted(self._voters.digests.items())),
-            model=first.model if first else "",
+            model=shown.model if shown else "",
             run_id=run_id,
             duration_ms=duration_ms,
             evidence=vote_evidence(self._groups, self._with_models(), options=len(self._voters.question.options)),
@@ -368,6 +370,11 @@ async def _cancel(tasks: Collection["asyncio.Task[Answered]"]) -> None:
         for task in done:
             if not task.cancelled():
                 task.exception()
+
+
+def _shown_text(cast: VoteCast) -> str:
+    """Return the text of a vote as an answer: of a program what it printed."""
+    return cast.written or "" if cast.mode is VoteMode.PROGRAM else cast.text
 
 
 def _rule(request: VoteRequest) -> VoteRule:
