@@ -47,11 +47,14 @@ class Spend:
         models: The models that may be called; read only where the cost is limited.
         clock: Monotonic clock [s].
 
+    Attributes:
+        timeout_ms: Time that the request has, by its limits or by its caller's own deadline [ms, >= 1].
+
     Raises:
         UnpricedModel: When the cost is limited, and one of `models` has no price.
     """
 
-    __slots__ = ("_clock", "deadline", "ledger", "limits")
+    __slots__ = ("_clock", "deadline", "ledger", "limits", "timeout_ms")
 
     def __init__(
         self, limits: Limits, *, models: Sequence[Priced] = (), clock: Callable[[], float] = time.monotonic
@@ -61,9 +64,11 @@ class Spend:
         price = None if limits.max_cost is None else highest_price([_price(model) for model in models])
         self.ledger = Ledger(limits.max_generations, limits.max_generated_tokens, limits.max_cost, price)
         until, now = CALLER_WAITS_UNTIL.get(), clock()
+        self.timeout_ms = limits.timeout_ms
         self.deadline = now + limits.timeout_ms / 1000
         if until is not None:
             self.deadline = min(self.deadline, until - min(HEAD_START_S, (until - now) / 10))
+            self.timeout_ms = min(self.timeout_ms, max(1, round((until - now) * 1000)))
 
     def seconds_left(self) -> float:
         """Return the time until the deadline [s, >= 0]."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 from kernel.envelope import BudgetExhausted, StageUsage, Usage, total_usage
 from kernel.prices import Price, amount_of, units_of
 
+NOTHING_KNOWN: Mapping[str, StageUsage] = {}
+
 
 class Reservation:
     """A reservation sets generations, tokens and their cost [units] aside for one call; end it exactly once.
@@ -44,11 +46,21 @@ class Reservation:
         """Give everything back, because the call was never made."""
         self._end()
 
-    def forfeit(self) -> None:
-        """Count everything as spent, because what the call used is unknown. No-op once ended."""
-        if self._open:
-            self._end()
-            self._ledger.count_as_spent(self.generations, self.tokens, self.cost)
+    def forfeit(self, known: Mapping[str, StageUsage] = NOTHING_KNOWN) -> None:
+        """Count everything as spent, because what the call used is unknown but for a part. No-op once ended.
+
+        Args:
+            known: What it is known to have used, by stage; the rest is of unknown outcome.
+        """
+        if not self._open:
+            return
+        self._end()
+        for stage, usage in known.items():
+            self._ledger.book(stage, usage)
+        used = total_usage(known)
+        cost = None if self.cost is None else max(0, self.cost - units_of(used.cost or 0.0))
+        generations, tokens = self.generations - used.generations, self.tokens - used.completion_tokens
+        self._ledger.count_as_spent(max(0, generations), max(0, tokens), cost)
 
     def _end(self) -> None:
         if not self._open:

@@ -8,10 +8,14 @@ NO_VALID_ANSWER = "NO_VALID_ANSWER: no valid answer could be obtained"
 
 
 class Outcome(StrEnum):
-    """An outcome is how answering ended; an abstention is an outcome with a meaning, not an error (papers.md 4.6)."""
+    """An outcome is how answering ended; an abstention is an outcome with a meaning, not an error (papers.md 4.6).
+
+    A run is cancelled where its caller went away before there was an answer.
+    """
 
     ANSWERED = "ANSWERED"
     ABSTAINED = "ABSTAINED"
+    CANCELLED = "CANCELLED"
 
 
 def degraded_reasons(outcome: Outcome, *reasons: Iterable[str], of_agents: Iterable[str] = ()) -> list[str]:

@@ -41,6 +41,7 @@ _SENTENCES: Mapping[str, str] = {
     "less_than": "give a number below {lt}",
     **dict.fromkeys(("literal_error", "enum"), "give {expected}"),
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type", "iterable_type"), _LIST),
+    **dict.fromkeys(("sequence_str", "is_instance_of"), _LIST),
     "too_short": "give at least {min_length} entries",
     "too_long": "give at most {max_length} entries",
     **dict.fromkeys(("dict_type", "mapping_type", "model_type", "dataclass_type", "arguments_type"), _OBJECT),
@@ -67,7 +68,7 @@ def violation(complaint: Mapping[str, Any]) -> str:
         >>> violation({"type": "unexpected_keyword_argument", "loc": ("verdict",)})
         'it is called `label` now'
     """
-    kind, stated = complaint["type"], complaint.get("ctx") or {}
+    kind, stated = complaint["type"], {name: _plain(item) for name, item in (complaint.get("ctx") or {}).items()}
     field = str(complaint["loc"][-1]) if complaint["loc"] else ""
     if kind in UNKNOWN_FIELD and field in RENAMED_FIELDS:
         return f"it is called `{RENAMED_FIELDS[field]}` now"
@@ -80,3 +81,8 @@ def violation(complaint: Mapping[str, Any]) -> str:
         return sentence.format_map(stated)
     except KeyError:
         return OTHER
+
+
+def _plain(item: object) -> object:
+    """Return a limit as it is written: a whole number without a fraction."""
+    return int(item) if isinstance(item, float) and item.is_integer() else item

@@ -75,13 +75,12 @@ class RestEdge:
             return
         headers: Headers = dict(scope["headers"])
         began, status = time.perf_counter(), 500
-        more = [UNCHECKED_KEY] if self._keyring.is_unchecked(authorization(headers)) else []
 
         async def note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*with_request_id(message.get("headers", ())), *more]}
+                message = self._named(message, headers)
             await send(message)
 
         in_flight = child(IN_FLIGHT, "rest")
@@ -97,6 +96,11 @@ class RestEdge:
             operation = scope.get(OPERATION) or getattr(scope.get("route"), "path", "other")
             child(REQUEST_SECONDS, "rest", operation).observe(time.perf_counter() - began)
             child(REQUESTS, "rest", operation, code_name(status)).inc()
+
+    def _named(self, start: Message, headers: Headers) -> Message:
+        """Return the start of a reply with its identifier, and whether a key among the `headers` was not checked."""
+        more = [UNCHECKED_KEY] if self._keyring.is_unchecked(authorization(headers)) else []
+        return {**start, "headers": [*with_request_id(start.get("headers", ())), *more]}
 
     async def _guarded(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         path = scope["path"]

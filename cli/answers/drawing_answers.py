@@ -32,14 +32,20 @@ def written(done: Body, answer: str) -> str:
 
 def written_vote(vote: Body) -> str | None:
     """Return the answer of a vote as it is written; None for an invalid vote."""
-    return vote["answer"] and (vote.get("written") or vote["answer"])
+    return None if vote["answer"] is None else str(vote.get("written") or vote["answer"])
 
 
 def distribution(done: Body, counts: Mapping[str, int], invalid: int = 0) -> RenderableType:
     """Draw the answers of an arbitration with their frequencies, the most frequent first."""
     total, answer = sum(counts.values()), done["answer"]
     rows = [
-        [snippet(written(done, each), 60), bar(count / total, 24), f"{count / total:.2f}", str(count), "<" if each == answer else ""]
+        [
+            snippet(written(done, each), 60),
+            bar(count / total, 24),
+            f"{count / total:.2f}",
+            str(count),
+            "<" if each == answer else "",
+        ]
         for each, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     rows += [["(no valid answer)", "", "", str(invalid), ""]] if invalid else []
@@ -233,7 +239,7 @@ def _task_ending(done: Body) -> RenderableType:
             "task": done["task_id"],
             "executor": chosen_mode(done["decision"]) if done["decision"] else "",
             "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
-            "answer": next((written_vote(each) for each in done["votes"] if each["won"]), done["answer"])
+            "answer": next((str(written_vote(each)) for each in done["votes"] if each["won"]), done["answer"])
             if done["outcome"] == "ANSWERED"
             else "none: no agent gave a valid answer",
             "panel": panel_ending(done),

@@ -34,7 +34,7 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of runs.")] = SHOWN,
     system: Annotated[str | None, typer.Option(help="SYSTEM_ONE or SYSTEM_TWO.")] = None,
     strategy: Annotated[str | None, typer.Option(help="system1, vote, cascade and so on.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="ANSWERED or ABSTAINED.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="ANSWERED, ABSTAINED or CANCELLED.")] = None,
     degraded: Annotated[
         bool | None, typer.Option("--degraded/--whole", help="Only degraded runs, or only others.")
     ] = None,
@@ -143,6 +143,9 @@ def _explain(run: Run) -> None:
     if run["route"]:
         stdout.print(drawing.decision(run["route"]))
     done = run["deliberation"] or {}
+    if run["outcome"] == "CANCELLED":
+        stdout.print(text(_finished(done)), soft_wrap=True)
+        return
     if kind_of(done) is DeliberationKind.DIALECTIC:
         if done["roles"]:
             stdout.print(drawing.matrix(done["roles"]["optimum"], done["roles"]["assignment"]))
@@ -152,6 +155,13 @@ def _explain(run: Run) -> None:
     show_deliberation(done)
     show_escalation(run)
     show_measured_state(run)
+
+
+def _finished(done: Run) -> str:
+    """Describe what a cancelled run had finished."""
+    counts = {name: len(done.get(name) or ()) for name in ("assessments", "stages", "votes", "critiques")}
+    texts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"the caller went away; finished until then: {texts or 'nothing'}"
 
 
 def feedback(  # noqa: PLR0913 - each is an option of the command

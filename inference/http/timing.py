@@ -78,7 +78,7 @@ class DeadlineScope:
             raise self._late() from failure
 
     def _late(self) -> DeadlineExceeded:
-        limit_ms = self._spend.limits.timeout_ms
+        limit_ms = self._spend.timeout_ms
         return DeadlineExceeded(
             f"backend {self._backend} had not answered when the request's {limit_ms} ms were over",
             backend=self._backend,

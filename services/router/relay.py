@@ -16,7 +16,7 @@ from chassis.serving.peer import NOT_SENT, REPLIES, Peer
 from chassis.serving.wire import event, from_plain, plain, to_proto
 from inference import Encoder, KindVectors, Spend
 from kernel.answers import listed_options
-from kernel.envelope import LARGEST_LIMIT, Envelope, Usage
+from kernel.envelope import LARGEST_LIMIT, Envelope, StageUsage, Usage
 from kernel.errors import Code, MetacogError
 from kernel.learning.kinds import unit_vectors
 from kernel.ledger import Reservation
@@ -26,6 +26,7 @@ from kernel.roles import FINAL_STAGE
 from kernel.votes.drafts import draft_type
 from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import VoteOutcome, VoteSource, default_agree, source_parts
+from services.router.core.partial_accounts import spent_by, with_spent
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
 from services.router.service.answering.values import AnswerToken, RelayedEvent
@@ -111,6 +112,7 @@ class Relay:
             timeout_ms=max(1, int((timeout_s - head_start_s(timeout_s)) * 1000)),
             max_cost=None if reservation.cost is None else amount_of(reservation.cost),
         )
+        known: Mapping[str, StageUsage] = {}
         try:
             async with aclosing(self._relayed(task, envelope, timeout_s)) as items:
                 async for item in items:
@@ -118,6 +120,8 @@ class Relay:
                         _settle(reservation, item, spend)
                         yield self._call.result(item)
                     else:
+                        if isinstance(item, RelayedEvent):
+                            known = with_spent(known, spent_by(item.name, item.data))
                         yield item
         except (PeerUnavailable, PeerError) as error:
             replies = error.metadata.get(REPLIES)
@@ -125,7 +129,7 @@ class Relay:
                 reservation.release()
             raise
         finally:
-            reservation.forfeit()
+            reservation.forfeit(known)
 
     async def _relayed(
         self, task: StrategyTask, envelope: Envelope, timeout_s: float

@@ -8,7 +8,15 @@ from tests.contract.conftest import Served
 from tests.support.apis import ApiError
 
 # Words of the library that checks types.
-FOREIGN = ("Input should", "String should", "Field required", "Unexpected keyword", "Value error", "valid ", "instance of")
+FOREIGN = (
+    "Input should",
+    "String should",
+    "Field required",
+    "Unexpected keyword",
+    "Value error",
+    "valid ",
+    "instance of",
+)
 
 
 async def violations(served: Served, api: str, operation: str, body: dict[str, Any]) -> dict[str, str]:

@@ -266,7 +266,9 @@ async def test_a_key_where_none_is_configured_is_reported_once_and_the_request_w
     with capture_logs() as logged:
         async with router_at(scripted, database_url, tmp_path) as router:
             for _ in range(2):
-                run = (await api_of(router, api, "secret-of-ann").ask("Answer", question="?", strategy="system1"))["run"]
+                run = (await api_of(router, api, "secret-of-ann").ask("Answer", question="?", strategy="system1"))[
+                    "run"
+                ]
 
     reports = [line for line in logged if "METACOG_KEYS_FILE" in line["event"]]
     assert (run["answer"], len(reports)) == ("the system1", 1)

@@ -355,8 +355,10 @@ class ArbitrationRun:
     def _end_by_limit(self, stage: str) -> None:
         """Record that the envelope ends the run at `stage`."""
         is_late = self._spend.seconds_left() <= 0
+        limit_ms = str(self._spend.timeout_ms)
         if stage == SOLVE and is_late:
-            self._error = self._error or DeadlineExceeded("the time was over before the first sample")
+            message = f"the request's {limit_ms} ms were over before the first sample"
+            self._error = self._error or DeadlineExceeded(message, timeout_ms=limit_ms)
         self.exhausted = True
         self.stopping = Stopping.BUDGET
         limit = DeadlineExceeded.reason if is_late else BudgetExhausted.reason

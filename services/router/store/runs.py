@@ -276,7 +276,7 @@ COLUMNS: Mapping[str, str] = {
     "strategy": "d->>'strategy'",
     "degraded": "(d->>'degraded')::boolean",
     "activation": "(d#>>'{route,activation,value}')::float",
-    "outcome": "CASE WHEN d->>'error_reason' = '' THEN d->>'outcome' ELSE '' END",
+    "outcome": "CASE WHEN d->>'error_reason' IN ('', 'CANCELLED') THEN d->>'outcome' ELSE '' END",
     "error_reason": "d->>'error_reason'",
     "confidence": "(d->>'confidence')::float",
     "confidence_raw": "coalesce(d->>'confidence_raw', d->>'confidence')::float",

@@ -96,7 +96,7 @@ async def test_where_decisions_are_not_cached_every_turn_is_assessed(
         ({"METACOG_ROUTER_THRESHOLD": "0.5"}, "METACOG_ROUTER_ROUTING_FILE and METACOG_ROUTER_THRESHOLD are both set"),
         ({"METACOG_ROUTER_ROUTING_FILE": "/nowhere.yaml"}, "/nowhere.yaml: cannot be read: No such file"),
         ({"METACOG_ROUTER_POLICY_FILE": "ROUTING"}, "routing.yaml, line 1: "),
-        ({"METACOG_AFFECT": "words"}, "METACOG_AFFECT: Input should be 'vader' or 'nrc'"),
+        ({"METACOG_AFFECT": "words"}, "METACOG_AFFECT: give 'vader' or 'nrc'"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_ends_the_start_with_one_line(

@@ -124,7 +124,7 @@ def test_without_a_file_there_are_no_keys() -> None:
         ("keys:\n  - name: ada\n    key: sesame\n", "keys.0"),
         ("keys:\n  - sha256: abc\n", "keys.0.name"),
         ("keys: []\n", "at least one key is needed"),
-        ("", "Input should be"),
+        ("", "body: give an object"),
         ("keys: [", "expected the node content"),
         (b"\xff", "can't decode"),
     ],

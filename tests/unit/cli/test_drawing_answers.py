@@ -84,7 +84,7 @@ def test_an_answer_is_drawn_as_samples_write_it(capsys: pytest.CaptureFixture[st
 def test_the_winner_of_a_vote_is_drawn_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     cast = {"agent": "ada", "mode": "REASONED", "completion_tokens": 5, "changed_lead": True, "invalid_reason": ""}
     done = {
-        "votes": [{**cast, "index": 0, "answer": "17 3 54", "written": "17 × 3 = 54"}],
+        "votes": [{**cast, "index": 0, "answer": "17 3 54", "written": "17 * 3 = 54"}],
         "groups": [{"answer": "17 3 54", "votes": [0]}],
         "winner": "17 3 54",
         "outcome": "UNDECIDED",
@@ -95,7 +95,7 @@ def test_the_winner_of_a_vote_is_drawn_as_it_is_written(capsys: pytest.CaptureFi
 
     out = drawn(capsys, votes(done))
 
-    assert out.count("17 × 3 = 54") == 2
+    assert out.count("17 * 3 = 54") == 2
     assert "17 3 54" not in out
 
 

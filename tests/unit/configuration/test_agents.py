@@ -88,7 +88,7 @@ def test_the_agents_that_come_with_the_suite_can_be_read(name: str) -> None:
         ("agents:\n  - id: ada\n    tags: logic\n", 3, "agents.0.tags"),
         ("# nobody yet\nagents: []\n", 2, "at least one agent is needed"),
         ("agents:\n", 1, "agents"),
-        ("- ada\n- ben\n", 1, "Input should be"),
+        ("- ada\n- ben\n", 1, "give an object"),
     ],
 )
 def test_an_unusable_file_is_rejected_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:

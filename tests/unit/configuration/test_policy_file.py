@@ -55,18 +55,18 @@ ROW = "rows:\n  - name: a\n    strategy: arbiter\n"
     ("source", "line", "reason"),
     [
         ("rows: []\n", 1, "rows: at least one row is needed"),
-        ("row: []\n", 1, "rows: Field required"),
+        ("row: []\n", 1, "rows: it is missing, and must be given"),
         (f"{ROW}version: 2\n", 4, "version: there is no such key"),
         (f"{ROW}    wen: {{}}\n", 4, "rows.0.wen: there is no such key"),
         (f"{ROW}    when: {{urgency: '> 0.5'}}\n", 4, "'urgency' is nothing that is measured; there are emotional"),
         (f"{ROW}    when:\n      conflict: '> 0.5'\n      importance: '~ 1'\n", 6, "must be an operator (>=, >, <="),
         (f"{ROW}    when: {{conflict: '> 60'}}\n", 4, "rows.0.when.conflict: 60 in '> 60' must lie in [0, 1]"),
-        (f"{ROW}    when: {{conflict: 0.5}}\n", 4, "rows.0.when.conflict: Input should be a valid string"),
+        (f"{ROW}    when: {{conflict: 0.5}}\n", 4, "rows.0.when.conflict: give a text"),
         (f"{ROW}    when:\n      conflict: >= 0.6\n", 5, 'conditions stand in quotes, such as ">= 0.6"'),
         (f"{ROW}    when: {{conflict: >= 0.6}}\n", 4, 'conditions stand in quotes, such as ">= 0.6"'),
         (f"{ROW}    when: {{conflict: '> 0.6', conflict: '> 0.5'}}\n", 4, "conflict: stands twice, first in line 4"),
         (f"{ROW}    always: perhaps\n", 4, "rows.0.always"),
-        ("rows:\n  - name: a\n", 2, "rows.0.strategy: Field required"),
+        ("rows:\n  - name: a\n", 2, "rows.0.strategy: it is missing, and must be given"),
         ("rows:\n  - name: a\n    strategy: debate\n", 3, "rows.0: strategy: 'debate' is none; there are system1"),
         ("rows:\n  - name: ''\n    strategy: arbiter\n", 2, "rows.0: name: it must not be empty"),
         (f"{ROW}  - name: a\n    strategy: dialectic\n", 4, "rows.1: name: 'a' is used twice"),
@@ -86,5 +86,5 @@ def test_a_mistake_is_rejected_with_line_and_reason(file: Path, source: str, lin
 def test_an_empty_file_is_rejected(file: Path) -> None:
     file.write_text("")
 
-    with pytest.raises(ConfigurationInvalid, match="rows: Field required"):
+    with pytest.raises(ConfigurationInvalid, match="rows: it is missing, and must be given"):
         read_policy(file)

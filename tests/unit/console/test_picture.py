@@ -188,7 +188,7 @@ def test_a_run_without_a_measured_state_shows_none() -> None:
 
 
 def test_an_answer_is_shown_as_it_is_written() -> None:
-    votes = [{**cast(0, "17 3 54"), "written": "17 × 3 = 54"}]
+    votes = [{**cast(0, "17 3 54"), "written": "17 * 3 = 54"}]
     account = {
         "votes": votes,
         "groups": [{"answer": "17 3 54", "votes": [0], "log_odds": 0.0}],
@@ -199,9 +199,9 @@ def test_an_answer_is_shown_as_it_is_written() -> None:
         "left_out": [],
     }
 
-    shown = drawn("panels/votes.html", picture=pictured([("run_finished", {"run": run("vote", deliberation=account)})]))
+    shown = drawn("panels/votes.html", picture=ended_as(run("vote", deliberation=account)))
 
-    assert shown.count("17 × 3 = 54") == 3  # the headline, the row and its title
+    assert shown.count("17 * 3 = 54") == 3  # the headline, the row and its title
     assert "17 3 54" not in shown
 
 

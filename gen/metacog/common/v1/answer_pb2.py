@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1emetacog/common/v1/answer.proto\x12\x11metacog.common.v1*\x9e\x01\n\nAnswerType\x12\x1b\n\x17\x41NSWER_TYPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41NSWER_TYPE_BOOLEAN\x10\x01\x12\x16\n\x12\x41NSWER_TYPE_CHOICE\x10\x02\x12\x16\n\x12\x41NSWER_TYPE_NUMBER\x10\x03\x12\x14\n\x10\x41NSWER_TYPE_TEXT\x10\x04\x12\x14\n\x10\x41NSWER_TYPE_CODE\x10\x05*O\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10OUTCOME_ANSWERED\x10\x01\x12\x15\n\x11OUTCOME_ABSTAINED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1emetacog/common/v1/answer.proto\x12\x11metacog.common.v1*\x9e\x01\n\nAnswerType\x12\x1b\n\x17\x41NSWER_TYPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41NSWER_TYPE_BOOLEAN\x10\x01\x12\x16\n\x12\x41NSWER_TYPE_CHOICE\x10\x02\x12\x16\n\x12\x41NSWER_TYPE_NUMBER\x10\x03\x12\x14\n\x10\x41NSWER_TYPE_TEXT\x10\x04\x12\x14\n\x10\x41NSWER_TYPE_CODE\x10\x05*f\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10OUTCOME_ANSWERED\x10\x01\x12\x15\n\x11OUTCOME_ABSTAINED\x10\x02\x12\x15\n\x11OUTCOME_CANCELLED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ANSWERTYPE']._serialized_start=54
   _globals['_ANSWERTYPE']._serialized_end=212
   _globals['_OUTCOME']._serialized_start=214
-  _globals['_OUTCOME']._serialized_end=293
+  _globals['_OUTCOME']._serialized_end=316
 # @@protoc_insertion_point(module_scope)

@@ -64,6 +64,8 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     """There is an answer."""
     OUTCOME_ABSTAINED: _Outcome.ValueType  # 2
     """No valid answer could be obtained; stated openly instead of inventing one. Not an error."""
+    OUTCOME_CANCELLED: _Outcome.ValueType  # 3
+    """The caller went away before there was an answer; a recorded run then holds what was finished."""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
     """How answering ended."""
@@ -74,4 +76,6 @@ OUTCOME_ANSWERED: Outcome.ValueType  # 1
 """There is an answer."""
 OUTCOME_ABSTAINED: Outcome.ValueType  # 2
 """No valid answer could be obtained; stated openly instead of inventing one. Not an error."""
+OUTCOME_CANCELLED: Outcome.ValueType  # 3
+"""The caller went away before there was an answer; a recorded run then holds what was finished."""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015

@@ -21,7 +21,7 @@ from inference import QuestionKind, RunModels, Spend
 from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOLVERS
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import DEFAULT_CEILINGS, LARGEST_LIMIT, Ceilings, Limits, largest_limits, limits
-from kernel.errors import InternalError, MalformedRequest, MetacogError
+from kernel.errors import Code, InternalError, MalformedRequest, MetacogError
 from kernel.learning.kind_shares import KindShares
 from kernel.msv import MSV
 from kernel.msv.assessors import AssessorName
@@ -33,6 +33,7 @@ from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import default_agree
 from services.router import metrics
 from services.router.core.fallback import attempts, forbids_fallback
+from services.router.core.partial_accounts import FINISHED, partial_account
 from services.router.core.shadow import agreement
 from services.router.core.strategies import named_strategy
 from services.router.service.answering.admission import Admission
@@ -69,7 +70,9 @@ from services.router.service.assessment.routing import RoutingContext, RoutingQu
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
+from services.router.service.runs.accounts import whole_account
 from services.router.service.runs.values import (
+    ACCOUNT_FIELDS,
     Escalation,
     FellBack,
     Idempotency,
@@ -460,12 +463,13 @@ async def _run_events(
                 yield event
         await run.kind()
     except MetacogError as error:
+        _state_deadline(error, run.spend)
         error.metadata.setdefault("run_id", run.run_id)
         run.record_failure(error)
         await context.recorder.settle()
         raise
     except (asyncio.CancelledError, GeneratorExit):
-        run.record_failure(ClientGone("the client went away"))
+        run.record_cancellation()
         raise
     except Exception:
         run.record_failure(InternalError())
@@ -475,6 +479,14 @@ async def _run_events(
     if named is None and context.shadows is not None:  # before the last event, after which many clients hang up
         context.shadows.offer(run.request, run.origin, finished.run)
     yield finished
+
+
+def _state_deadline(error: MetacogError, spend: Spend) -> None:
+    """Have an error about time state the time of the request, where it states the part that a service was given."""
+    timeout_ms = str(spend.timeout_ms)
+    if error.code is Code.DEADLINE_EXCEEDED and error.metadata.get("timeout_ms") != timeout_ms:
+        error.metadata["timeout_ms"] = timeout_ms
+        error.message = f"the request's {timeout_ms} ms were over: {error.message}"
 
 
 async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
@@ -491,7 +503,7 @@ async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> Asyn
                         if isinstance(event, StrategyResult):
                             run.result = event
                         else:
-                            run.note_first_token(event)
+                            run.note(event)
                             yield event
         except MetacogError as error:
             named, left_s = bool(run.request.strategy), run.spend.seconds_left()
@@ -536,6 +548,7 @@ class RunInProgress:
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
+        self._finished: list[tuple[str, Mapping[str, Any]]] = []
         self._left_out: Sequence[str] = ()
         self._kind: asyncio.Task[QuestionKind] | None = None
         self._limits, self.spend = self._spend(named)
@@ -662,8 +675,10 @@ class RunInProgress:
             self.promise.error_at_most,
         )
 
-    def note_first_token(self, event: Event | PassedThrough) -> None:
-        """Note when the first text of the answer came."""
+    def note(self, event: Event | PassedThrough) -> None:
+        """Note what is finished, and when the first text of the answer came."""
+        if isinstance(event, RelayedEvent) and event.name in FINISHED:
+            self._finished.append((event.name, event.data))
         if self._first_token_ms is None and isinstance(event, AnswerToken | PassedThrough):
             self._first_token_ms = milliseconds_since(self._began)
 
@@ -671,6 +686,7 @@ class RunInProgress:
         """Note that another strategy is tried, and return the event."""
         event = FellBack(from_strategy=failed, to_strategy=following, reason=error.reason, message=error.message)
         self._fallbacks.append(event)
+        self._finished.clear()
         self._first_token_ms = None
         if not self.is_shadow:
             metrics.count_fallback(failed, following, error.reason)
@@ -706,8 +722,19 @@ class RunInProgress:
         return self._record(error_reason="")
 
     def record_failure(self, error: MetacogError) -> Run:
-        """Record the run that ended without an answer, and return it."""
+        """Record the run that ended without an answer, with what was finished, and return it."""
+        self.result = replace(self.result, deliberation=self.result.deliberation or self._account_so_far())
         return self._record(error_reason=error.reason)
+
+    def record_cancellation(self) -> Run:
+        """Record the run whose client went away, and return it."""
+        self.result = replace(self.result, outcome=Outcome.CANCELLED)
+        return self.record_failure(ClientGone("the client went away"))
+
+    def _account_so_far(self) -> Mapping[str, Any] | None:
+        """Return the account of what the strategy had finished; None where nothing is."""
+        found, field = partial_account(self._finished), ACCOUNT_FIELDS.get(self.strategy or "")
+        return whole_account(field, found, self.spend.ledger.usage()) if found and field else None
 
     def _confidence(self, result: StrategyResult) -> Mapping[str, Any]:
         """Return the fields about the confidence; a probability of its own is served as it is."""
