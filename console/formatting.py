@@ -224,23 +224,9 @@ def confidence_state(run: Run) -> str:
 
 def decision_rule(route: RouteResponse) -> tuple[str, str, str]:
     """Return the rule that decided, the kind of the question, and the gain of System 2 on it; empty where unknown."""
-    decided_by, gain = word(DecisionRule, route.decided_by) or None, None
-    if route.HasField("gain"):
-        found = route.gain
-        gain = {
-            "labels": found.labels,
-            "system_one": found.system_one,
-            "system_two": found.system_two,
-            "shrunk": found.shrunk,
-            "minimum": found.minimum,
-        }
-    decision = {
-        "kind": route.kind,
-        "kind_unknown_reason": route.kind_unknown_reason,
-        "decided_by": decided_by,
-        "gain": gain,
-    }
-    return rule_in_words(decided_by), kind_in_words(decision), gain_in_words(decision)
+    decided_by = word(DecisionRule, route.decided_by)
+    gain = gain_in_words(route.kind, decided_by, route.gain if route.HasField("gain") else None)
+    return rule_in_words(decided_by), kind_in_words(route.kind, route.kind_unknown_reason), gain
 
 
 def promise(found: PromiseOutcome) -> str:

@@ -1,13 +1,15 @@
 """`metacog arbitrate` solves a question several times, criticizes the solutions and arbitrates between them."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
+from metacog.arbiter.v1.arbiter_pb2 import ArbitrateResponse
 
 from cli.answers.answer_events import incomplete_stream, step_after
 from cli.answers.drawing_answers import arbitration
 from cli.terminal import options
-from cli.terminal.client import Body, Events, Service
+from cli.terminal.client import Reply, Service
 from cli.terminal.input_files import question
 from cli.terminal.options import (
     AnswerType,
@@ -63,20 +65,24 @@ def arbitrate(  # noqa: PLR0913 - each is an option of the command
         envelope=options.envelope(max_generations, max_generated_tokens, timeout, max_cost),
         seed=seed,
     )
-    events = Service("arbiter", arbiter, key=key).stream("/v1/arbitrations", body)
+    events = Service("arbiter", arbiter, key=key).stream("/v1/arbitrations", body, ArbitrateResponse)
     with progress_line() as progress:
         done = _finished_arbitration(events, progress)
     if as_json:
-        print_json(done)
+        print_json(done.document)
     else:
-        stdout.print(arbitration(done))
+        stdout.print(arbitration(done.message.arbitration_finished))
 
 
-def _finished_arbitration(events: Events, progress: ProgressLine) -> Body:
-    """Return the result of the arbitration, and show its progress and its leading answer."""
-    for name, content in events:
-        if name == "arbitration_finished":
-            return content
-        leader = f", leading: {content['leader'] or 'none yet'}" if name == "samples_drawn" else ""
-        progress.show(step_after(name, content) + leader)
+def _finished_arbitration(
+    events: Iterable[Reply[ArbitrateResponse]], progress: ProgressLine
+) -> Reply[ArbitrateResponse]:
+    """Return the event with the result of the arbitration, and show its progress and its leading answer."""
+    for event in events:
+        if event.message.HasField("arbitration_finished"):
+            return event
+        leader = ""
+        if event.message.HasField("samples_drawn"):
+            leader = f", leading: {event.message.samples_drawn.leader or 'none yet'}"
+        progress.show(step_after(event.message) + leader)
     raise incomplete_stream()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from metacog.router.v1.router_pb2 import AnswerResponse, RouteResponse
 
 from cli.answers.answer_events import AnswerPrinter, ExplanationPrinter, finished_run
 from cli.answers.drawing import decision
@@ -117,7 +118,7 @@ def ask(  # noqa: PLR0913 - each is an option of the command
         fallback=None if fallback else False,
         request_id=request_id,
     )
-    events = Service("router", router, key=key).stream("/v1/answers", body)
+    events = Service("router", router, key=key).stream("/v1/answers", body, AnswerResponse)
     with progress_line() as progress:
         if as_json:
             print_json(finished_run(events, progress))
@@ -154,11 +155,11 @@ def route(  # noqa: PLR0913 - each is an option of the command
     )
     with progress_line() as progress:
         progress.show("assessing the question")
-        decided = Service("router", router, key=key).post("/v1/route", body)
+        decided = Service("router", router, key=key).post("/v1/route", body, RouteResponse)
     if as_json:
-        print_json(decided)
+        print_json(decided.document)
     else:
-        stdout.print(decision(decided))
+        stdout.print(decision(decided.message))
 
 
 def _source(text: str) -> dict[str, Any]:

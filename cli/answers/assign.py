@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from metacog.assigner.v1.assigner_pb2 import AssignResponse
 
 from cli.answers.drawing import matrix, terms
 from cli.terminal.client import Service
@@ -49,15 +50,17 @@ def assign(  # noqa: PLR0913 - each is an option of the command
     pins = dict(_pair(each, "--pin") for each in pin or ())
     forbidden = [dict(zip(("role", "agent"), _pair(each, "--forbid"), strict=True)) for each in forbid or ()]
     found = Service("assigner", assigner, key=key).post(
-        "/v1/assignments", {**body, **given(pins=pins, forbidden=forbidden, keep_apart=keep_apart or None)}
+        "/v1/assignments",
+        {**body, **given(pins=pins, forbidden=forbidden, keep_apart=keep_apart or None)},
+        AssignResponse,
     )
     if as_json:
-        print_json(found)
+        print_json(found.document)
         return
-    stdout.print(matrix(found))
+    stdout.print(matrix(found.message))
     if show_terms:
         stdout.print()
-        stdout.print(terms(found))
+        stdout.print(terms(found.message))
 
 
 def _agent(written: str) -> dict[str, Any]:

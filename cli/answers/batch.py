@@ -45,7 +45,7 @@ def batch(  # noqa: PLR0913 - each is an option of the command
             stored.delete_if_empty()
             raise typer.BadParameter(f"{out} exists already; --force overwrites it", param_hint="OUT")
         service = Service("router", router, key=key)
-        service.get("/v1/models")  # a wrong address or key is reported once, and not for each line
+        service.get_document("/v1/models")  # a wrong address or key is reported once, and not for each line
         results = _answered(service, batch_requests, stored, concurrency, attempts, timeout)
         write_results(out, stored, batch_requests, results)
         failed = [done for one in batch_requests if not (done := results[one.custom_id]).succeeded]

@@ -110,13 +110,25 @@ class BatchResult:
     digest: str
     status: int | None = None
     request_id: str = ""
-    body: Any = None
+    body: object = None
     error: Mapping[str, str] | None = None
 
     @property
     def succeeded(self) -> bool:
         """Whether the reply is an answer."""
         return self.status is not None and self.status < 400
+
+    @property
+    def chat_text(self) -> str:
+        """The text of a chat completion; empty where the reply is none."""
+        reply: Any = self.body if isinstance(self.body, dict) else {}
+        choices = reply.get("choices") or [{}]
+        return str((choices[0].get("message") or {}).get("content") or "")
+
+    @property
+    def explanation(self) -> object:
+        """The `metacog` field of a chat completion, which has fields of a run; None where there is none."""
+        return self.body.get("metacog") if isinstance(self.body, dict) else None
 
     @property
     def error_message(self) -> str:

@@ -1,13 +1,15 @@
 """`metacog delegate` gives a task to the delegation service: one agent does it, delegates it, or all vote."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
+from metacog.delegation.v1.tasks_pb2 import ProcessResponse, SelfAssessResponse
 
 from cli.answers.answer_events import incomplete_stream, step_after
 from cli.answers.drawing_answers import assessments, chosen_mode, label, task
 from cli.terminal import options
-from cli.terminal.client import Body, Events, Service
+from cli.terminal.client import Reply, Service
 from cli.terminal.input_files import question
 from cli.terminal.options import (
     AnswerType,
@@ -68,43 +70,50 @@ def delegate(  # noqa: PLR0913 - each is an option of the command
             return
         right = given(expected=given(answer=expected, answer_type=answer_type.upper()) if expected else None)
         more = given(answer_type=answer_type.upper(), first_agent=first, request_id=request_id)
-        events = service.stream("/v1/tasks", {**body, **right, **more})
+        events = service.stream("/v1/tasks", {**body, **right, **more}, ProcessResponse)
         done = _finished_task(events, progress, show=not as_json)
     if as_json:
-        print_json(done)
+        print_json(done.document)
         return
-    stdout.print(task(done))
-    if done["label"] is None:
-        stderr.print(f"was it right? metacog feedback --task {done['task_id']} --correct (or --wrong)", style="dim")
+    finished = done.message.task_finished
+    stdout.print(task(finished))
+    if not finished.HasField("label"):
+        stderr.print(f"was it right? metacog feedback --task {finished.task_id} --correct (or --wrong)", style="dim")
 
 
 def _assess(service: Service, body: dict[str, Any], progress: ProgressLine, as_json: bool) -> None:
     progress.show("agents assess themselves")
-    found = service.post("/v1/self-assessments", body)
+    found = service.post("/v1/self-assessments", body, SelfAssessResponse)
     progress.clear()
     if as_json:
-        print_json(found)
+        print_json(found.document)
     else:
-        stdout.print(assessments(found["assessments"]))
+        stdout.print(assessments(found.message.assessments))
 
 
-def _finished_task(events: Events, progress: ProgressLine, *, show: bool) -> Body:
-    """Return the finished task, and show the decision and the executor's text as they arrive."""
+def _finished_task(
+    events: Iterable[Reply[ProcessResponse]], progress: ProgressLine, *, show: bool
+) -> Reply[ProcessResponse]:
+    """Return the event with the finished task, and show the decision and the executor's text as they arrive."""
     streamed = False
-    for name, content in events:
+    for event in events:
+        name = event.message.WhichOneof("event")
         if name == "task_finished":
             progress.clear()
             write("\n" if streamed else "")
-            return content
+            return event
         if not show or name not in ("mode_chosen", "answer_token", "answer_judged"):
-            progress.show(step_after(name, content))
+            progress.show(step_after(event.message))
             continue
         progress.clear()
         if name == "answer_token":
             streamed = True
-            write(content["text"])
-        else:
-            write("\n" if streamed else "")
-            streamed = False
-            stderr.print(chosen_mode(content) if name == "mode_chosen" else label(content), soft_wrap=True)
+            write(event.message.answer_token.text)
+            continue
+        write("\n" if streamed else "")
+        streamed = False
+        is_mode = name == "mode_chosen"
+        stderr.print(
+            chosen_mode(event.message.mode_chosen) if is_mode else label(event.message.answer_judged), soft_wrap=True
+        )
     raise incomplete_stream()

@@ -1,77 +1,55 @@
-"""Shows the deliberation of a run, which is the record of its strategy."""
+"""Shows the account of a run: what its strategy did."""
 
-from enum import Enum
-
+from metacog.assigner.v1.assigner_pb2 import DeliberationFinished
+from metacog.router.v1.router_pb2 import Run
 from rich.rule import Rule
 
 from cli.answers import drawing, drawing_answers
-from cli.terminal.client import Body
 from cli.terminal.output import COOL, stdout, text
 
 
-class DeliberationKind(Enum):
-    """The strategy of a deliberation; the value is a field that only its record has."""
-
-    DIALECTIC = "measurements"
-    ARBITER = "solver_results"
-    DELEGATION = "assessments"
-    VOTE = "evidence"
-    NONE = ""
-
-
-def kind_of(done: Body) -> DeliberationKind:
-    """Return the kind of a deliberation.
-
-    Example:
-        >>> kind_of({"solver_results": []}), kind_of({})
-        (<DeliberationKind.ARBITER: 'solver_results'>, <DeliberationKind.NONE: ''>)
-    """
-    return next((kind for kind in DeliberationKind if kind.value in done), DeliberationKind.NONE)
-
-
-def show_deliberation(done: Body, *, has_printed_note: bool = False) -> None:
-    """Print a deliberation: the evolution and the note, the distributions and measures, or the delegated task.
+def show_account(run: Run, *, has_printed_note: bool = False) -> None:
+    """Print a run's account: the evolution and the note, the distributions and measures, the votes, or the task.
 
     Args:
-        done: The deliberation.
+        run: The run.
         has_printed_note: Whether the note is printed already.
     """
-    match kind_of(done):
-        case DeliberationKind.DIALECTIC:
-            _show_dialectic(done, has_printed_note=has_printed_note)
-        case DeliberationKind.ARBITER:
-            heading("arbitration")
-            stdout.print(drawing_answers.arbitration(done))
-        case DeliberationKind.VOTE:
-            heading("vote")
-            stdout.print(drawing_answers.votes(done))
-        case DeliberationKind.DELEGATION:
-            heading("delegation")
-            stdout.print(drawing_answers.task(done))
+    if run.HasField("deliberation"):
+        _show_dialectic(run.deliberation, has_printed_note=has_printed_note)
+    if run.HasField("arbitration"):
+        heading("arbitration")
+        stdout.print(drawing_answers.arbitration(run.arbitration))
+    if run.HasField("vote"):
+        heading("vote")
+        stdout.print(drawing_answers.votes(run.vote))
+    if run.HasField("task"):
+        heading("delegation")
+        stdout.print(drawing_answers.task(run.task))
 
 
-def show_escalation(run: Body) -> None:
+def show_escalation(run: Run) -> None:
     """Print what became of the stronger model, where the votes had one behind them."""
-    if run.get("escalation"):
+    if run.HasField("escalation"):
         heading("stronger model")
-        stdout.print(drawing_answers.escalation(run["escalation"]))
+        stdout.print(drawing_answers.escalation(run.escalation))
 
 
-def show_measured_state(run: Body) -> None:
+def show_measured_state(run: Run) -> None:
     """Print the state that the votes measured, where there were any."""
-    if run.get("state"):
+    if run.HasField("state"):
         heading("state measured by the votes")
-        stdout.print(drawing.measured_state(run["state"]))
+        stdout.print(drawing.measured_state(run.state))
 
 
-def _show_dialectic(done: Body, *, has_printed_note: bool) -> None:
-    if done["measurements"]:
+def _show_dialectic(done: DeliberationFinished, *, has_printed_note: bool) -> None:
+    if done.measurements:
         heading("state after each stage")
-        stdout.print(drawing.evolution(done["measurements"]))
-    heading("note beside the answer" if done["note"] else "no note beside the answer")
-    if done["note"] and not has_printed_note:
-        stdout.print(text(done["note"]), soft_wrap=True)
-    stdout.print(text(done["note_reason"], "dim"), soft_wrap=True)
+        stdout.print(drawing.evolution(done.measurements))
+    heading("note beside the answer" if done.note else "no note beside the answer")
+    if done.note and not has_printed_note:
+        stdout.print(text(done.note), soft_wrap=True)
+    stdout.print(text(done.note_reason, "dim"), soft_wrap=True)
 
 
 def heading(title: str) -> None:

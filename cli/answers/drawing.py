@@ -1,11 +1,21 @@
-"""Draws the decisions of the router and the assigner for a terminal: JSON data in, Rich renderables out."""
+"""Draws the decisions of the router and the assigner for a terminal: messages in, Rich renderables out."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from metacog.arbiter.v1.arbiter_pb2 import ArbitrationFinished
+from metacog.assigner.v1.assigner_pb2 import AssignResponse
+from metacog.common.v1.answer_pb2 import OUTCOME_ANSWERED, Outcome
+from metacog.common.v1.confidence_pb2 import ConfidenceState
+from metacog.common.v1.envelope_pb2 import Usage
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.common.v1.stage_pb2 import Role, Stage, StageMeasured
+from metacog.delegation.v1.tasks_pb2 import TaskFinished
+from metacog.router.v1.route_pb2 import ROUTE_SYSTEM_TWO, Route
+from metacog.router.v1.router_pb2 import Activation, DecisionRule, RouteResponse, Run
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from chassis.serving.wire import optional, word
 from cli.terminal.input_files import COMPONENTS
 from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
 from kernel.activation import LOWERS, TERMS
@@ -13,8 +23,6 @@ from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_wor
 from kernel.msv import CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
 from kernel.votes.states import ProbabilityState, marked_confidence, state_in_words
-
-Body = Mapping[str, Any]
 
 COMPONENT_NAMES = {name: f"{initials} {name.replace('_', ' ')}" for initials, name in COMPONENTS.items()}
 TERM_NAMES = {term: f"1 - {term}" if term in LOWERS else term for term in TERMS}
@@ -31,43 +39,59 @@ REASONS = {
 }
 # Background of a cell by its fitness, from low to high; readable on light and dark terminals.
 HEAT = ("", "grey50", "cyan", "green", "bold green")
+# Stages that spend, in the order in which they come; others follow by name.
+SPENDING = (
+    *("classify", "assess", "self_assessment", "system1", "execute", "collaborate", "solve", "critique", "arbitrate"),
+    *("thesis", "antithesis", "resolution", "synthesis", "note", "measure", "vote", "escalation", "compare", "judge"),
+)
 
 
-def decision(route: Body) -> RenderableType:
+def decision(route: RouteResponse) -> RenderableType:
     """Draw the system and strategy with the reason, the rule, kind and gain, the activation's terms, and the state."""
-    reason = REASONS.get(route["reason"], route["reason"])
-    row = f" ({route['policy_row']})" if route.get("policy_row") else ""
-    cached = f" (run {route['cached_from']})" if route.get("cached_from") else ""
+    reason = REASONS.get(route.reason, route.reason)
+    row = f" ({route.policy_row})" if route.policy_row else ""
+    cached = f" (run {route.cached_from})" if route.cached_from else ""
     head = Text.assemble(
-        (route["system"].replace("_", " "), f"bold {HOT if route['system'] == 'SYSTEM_TWO' else COOL}"),
-        text(f"  {route['strategy']}: {reason}{row}{cached}"),
+        (system_in_words(route), f"bold {HOT if route.system == ROUTE_SYSTEM_TWO else COOL}"),
+        text(f"  {route.strategy}: {reason}{row}{cached}"),
     )
-    rule = {
-        "decided by": rule_in_words(route.get("decided_by")),
-        "kind": kind_in_words(route),
-        "gain of System 2": gain_in_words(route),
+    parts: list[RenderableType] = [head, facts(rule(route))]
+    if route.HasField("activation"):
+        parts.append(activation(route.activation))
+    if route.HasField("msv"):
+        parts.append(state(route.msv))
+    if route.draft:
+        parts.append(text(f"draft: {route.draft}"))
+    if route.samples:
+        parts.append(text("short samples: " + " | ".join(route.samples)))
+    return Group(*parts, facts({"assessor": route.assessor, "configuration": route.config_version}))
+
+
+def system_in_words(route: RouteResponse) -> str:
+    """Return the system of a decision as words."""
+    return word(Route, route.system).replace("_", " ") or UNKNOWN
+
+
+def rule(route: RouteResponse) -> Mapping[str, str]:
+    """Describe the rule that decided, the kind of the question and the gain on it; empty where unknown."""
+    decided_by = word(DecisionRule, route.decided_by)
+    gain = route.gain if route.HasField("gain") else None
+    return {
+        "decided by": rule_in_words(decided_by),
+        "kind": kind_in_words(route.kind, route.kind_unknown_reason),
+        "gain of System 2": gain_in_words(route.kind, decided_by, gain),
     }
-    parts: list[RenderableType] = [head, facts(rule)]
-    if route.get("activation"):
-        parts.append(activation(route["activation"]))
-    if route.get("msv"):
-        parts.append(state(route["msv"]))
-    if route.get("draft"):
-        parts.append(text(f"draft: {route['draft']}"))
-    if route.get("samples"):
-        parts.append(text("short samples: " + " | ".join(route["samples"])))
-    version = facts({"assessor": route.get("assessor", ""), "configuration": route.get("config_version", "")})
-    return Group(*parts, version)
 
 
-def activation(level: Body) -> RenderableType:
+def activation(level: Activation) -> RenderableType:
     """Draw the activation with its threshold and its terms."""
+    names = sorted(level.terms, key=lambda name: (TERMS.index(name) if name in TERMS else len(TERMS), name))
     rows = [
-        [TERM_NAMES.get(name, name), bar(term, 16), f"{term:.3f}", f"weight {level['weights'].get(name, 0):g}"]
-        for name, term in level["terms"].items()
+        [TERM_NAMES.get(name, name), bar(level.terms[name], 16), f"{level.terms[name]:.3f}", _weight(level, name)]
+        for name in names
     ]
-    rows += [[TERM_NAMES.get(name, name), "", UNKNOWN, "left out, the others rescaled"] for name in level["unknown"]]
-    value, threshold = level["value"], level["threshold"]
+    rows += [[TERM_NAMES.get(name, name), "", UNKNOWN, "left out, the others rescaled"] for name in level.unknown]
+    value, threshold = optional(level, "value"), level.threshold
     if value is None:
         total = text("activation unknown: fewer than two components could be measured")
     else:
@@ -75,6 +99,10 @@ def activation(level: Body) -> RenderableType:
         comparison = f"activation {value:.3f} {'reaches' if reaches else 'is below'} the threshold {threshold:g}"
         total = Text.assemble((_gauge(value, threshold), HOT if reaches else COOL), text(f"  {comparison}"))
     return Group(total, plain_table(rows))
+
+
+def _weight(level: Activation, name: str) -> str:
+    return f"weight {level.weights[name]:g}" if name in level.weights else f"weight {UNKNOWN}"
 
 
 def _gauge(value: float, threshold: float, width: int = 40) -> str:
@@ -89,36 +117,35 @@ def _gauge(value: float, threshold: float, width: int = 40) -> str:
     return f"{drawn[:mark]}|{drawn[mark + 1 :]}"
 
 
-def state(msv: Body) -> RenderableType:
+def state(msv: MSV) -> RenderableType:
     """Draw the components of a state; an unknown one has its reason."""
-    reasons = msv.get("unknown_reasons") or {}
     rows: list[list[str | Text]] = []
     for name, label in COMPONENT_NAMES.items():
-        level = msv.get(name)
+        level = optional(msv, name)
         if level is None:
-            rows.append([label, "", text(UNKNOWN, "dim"), text(str(reasons.get(name, "")), "dim")])
+            rows.append([label, "", text(UNKNOWN, "dim"), text(msv.unknown_reasons.get(name, ""), "dim")])
         else:
-            basis = basis_in_words(name, msv.get("parts") or {})
+            basis = basis_in_words(name, msv.parts)
             rows.append([label, bar(level, 16), f"{level:.3f}", text(basis, "dim")])
     return plain_table(rows)
 
 
-def measured_state(msv: Body) -> RenderableType:
+def measured_state(msv: MSV) -> RenderableType:
     """Draw the state that votes measured, with the parts of its conflict; an unknown one has its reason."""
-    parts, reasons = msv.get("parts") or {}, msv.get("unknown_reasons") or {}
+    parts = {name: msv.parts.get(name) for name in CONFLICT_PARTS}
     rows: list[list[str | Text]] = [
         [
             f"  {name.replace('_', ' ')}",
-            "" if parts.get(name) is None else bar(parts[name], 16),
-            number(parts.get(name), 3, UNKNOWN),
-            text("" if name in parts else str(reasons.get(name, "")), "dim"),
+            "" if part is None else bar(part, 16),
+            number(part, 3, UNKNOWN),
+            text("" if part is not None else msv.unknown_reasons.get(name, ""), "dim"),
         ]
-        for name in CONFLICT_PARTS
+        for name, part in parts.items()
     ]
     return Group(state(msv), text("parts of the conflict"), plain_table(rows))
 
 
-def matrix(found: Body, chosen: Mapping[str, str] | None = None) -> RenderableType:
+def matrix(found: AssignResponse, chosen: Mapping[str, str] | None = None) -> RenderableType:
     """Draw the fitness of each agent for each role, the assignment, and the greedy assignment.
 
     Args:
@@ -128,19 +155,19 @@ def matrix(found: Body, chosen: Mapping[str, str] | None = None) -> RenderableTy
     # The kernel's roles are imported here, because they import numpy, which most commands do not need.
     from kernel.roles import ROLES
 
-    assignment = found["assignment"] if chosen is None else chosen
-    fitness: Mapping[str, Body] = found["fitness"]
-    roles = [role.value for role in ROLES if role in fitness]
-    agents = sorted({agent for role in roles for agent in fitness[role]})
-    greedy = (found.get("greedy") or {}).get("assignment") or {}
+    assignment = found.assignment if chosen is None else chosen
+    fitness = {role.value: found.fitness[role].by_agent for role in ROLES if role in found.fitness}
+    unrated = {each.agent for each in found.partial} | set(assignment.values())
+    agents = sorted({agent for by_agent in fitness.values() for agent in by_agent} | (unrated if fitness else set()))
+    greedy = found.greedy.assignment
     rows: list[list[str | Text]] = [
         [
             role.lower(),
-            *(_cell(fitness[role].get(agent), assignment.get(role) == agent) for agent in agents),
-            _margin(found["margins"], role),
-            text(str(greedy.get(role, "")), "" if greedy.get(role) == assignment.get(role) else HOT),
+            *(_cell(by_agent.get(agent), assignment.get(role) == agent) for agent in agents),
+            number(found.margins.get(role), 3, "only choice"),
+            text(greedy.get(role, ""), "" if greedy.get(role) == assignment.get(role) else HOT),
         ]
-        for role in roles
+        for role, by_agent in fitness.items()
     ]
     lines = [_totals(found), *_tie_and_released(found)]
     return Group(table(["role", *agents, "margin", "greedy"], rows), *(text(line) for line in lines))
@@ -152,52 +179,55 @@ def _cell(fitness: float | None, is_chosen: bool) -> Text:
     return text(f"[{number}]", f"reverse {heat}".strip()) if is_chosen else text(f" {number} ", heat)
 
 
-def _margin(margins: Mapping[str, float | None], role: str) -> str:
-    """Format the loss if the cell were forbidden; undefined if there is no other choice."""
-    return number(margins.get(role), 3, "only choice") if role in margins else ""
-
-
-def _totals(found: Body) -> str:
-    greedy = (found.get("greedy") or {}).get("total_fitness")
-    best = f"[ ] chosen; total fitness {found['total_fitness']:.3f}"
+def _totals(found: AssignResponse) -> str:
+    greedy = optional(found.greedy, "total_fitness")
+    best = f"[ ] chosen; total fitness {found.total_fitness:.3f}"
     if greedy is None:
         return f"{best}; greedy first-available finds no complete assignment"
-    return f"{best}, greedy first-available {greedy:.3f}, gain {found['total_fitness'] - greedy:.3f}"
+    return f"{best}, greedy first-available {greedy:.3f}, gain {found.total_fitness - greedy:.3f}"
 
 
-def _tie_and_released(found: Body) -> list[str]:
+def _tie_and_released(found: AssignResponse) -> list[str]:
     """Return a line on a tie, and one on roles that could not be kept apart; none where there is nothing to say."""
     lines = []
-    if found.get("tie"):
+    if found.tie:
         lines.append("tie: another assignment has the same total fitness; the order of the identifiers decided")
-    if found.get("released"):
-        pairs = ", ".join(f"{each['first']} and {each['second']}".lower() for each in found["released"])
+    if found.released:
+        pairs = ", ".join(f"{word(Role, each.first)} and {word(Role, each.second)}".lower() for each in found.released)
         lines.append(f"not kept apart, because the agents are too few: {pairs}")
     return lines
 
 
-def terms(found: Body) -> RenderableType:
+def terms(found: AssignResponse) -> RenderableType:
     """Draw the terms of each chosen fitness."""
+    from kernel.roles import ROLES
+
+    chosen = {role.value: found.assignment[role] for role in ROLES if role in found.assignment}
     rows = [
         [role.lower(), agent, " + ".join(f"{name} {term:.3f}" for name, term in _terms(found, role, agent).items())]
-        for role, agent in found["assignment"].items()
+        for role, agent in chosen.items()
     ]
     return table(["role", "agent", "terms"], rows)
 
 
-def _terms(found: Body, role: str, agent: str) -> Mapping[str, float]:
-    shares: Mapping[str, float] = (found.get("terms") or {}).get(role, {}).get(agent, {})
-    return shares
+def _terms(found: AssignResponse, role: str, agent: str) -> Mapping[str, float]:
+    """Return the terms of one fitness, in their order; none where the caller gave the fitness."""
+    from kernel.roles import FITNESS_TERMS
+
+    if role not in found.terms or agent not in found.terms[role].by_agent:
+        return {}
+    held = found.terms[role].by_agent[agent].by_component
+    return {name: held[name] for name in FITNESS_TERMS if name in held}
 
 
-def evolution(measurements: Sequence[Body]) -> RenderableType:
+def evolution(measurements: Sequence[StageMeasured]) -> RenderableType:
     """Draw correctness and conflict after each stage; an unknown level has its reason."""
     rows = []
     for each in measurements:
-        msv = each["msv"]
-        reasons = msv.get("unknown_reasons") or {}
-        reason = next((str(reasons[name]) for name in ("correctness", "conflict") if reasons.get(name)), "")
-        rows.append([each["stage"].lower(), *_level(msv["correctness"]), *_level(msv["conflict"]), reason])
+        reasons = each.msv.unknown_reasons
+        reason = next((reasons[name] for name in ("correctness", "conflict") if reasons.get(name)), "")
+        levels = [part for name in ("correctness", "conflict") for part in _level(optional(each.msv, name))]
+        rows.append([word(Stage, each.stage).lower(), *levels, reason])
     return table(["after", "CE", "", "CI", "", ""], rows)
 
 
@@ -205,36 +235,50 @@ def _level(level: float | None) -> tuple[str, str]:
     return ("", UNKNOWN) if level is None else (bar(level, 12), f"{level:.3f}")
 
 
-def ending(run: Body) -> RenderableType:
+def ending(run: Run) -> RenderableType:
     """Draw the end of a run: confidence, cost, time and limitations."""
-    raw = run.get("confidence_raw")
-    recalibrated = f", {raw:.2f} before recalibration" if raw is not None and raw != run["confidence"] else ""
-    state = run.get("confidence_state")
-    source = (
-        f"{marked_confidence(run['confidence'], state)} from {run['confidence_source']}{recalibrated};"
-        f" {state_in_words(state or ProbabilityState.UNCALIBRATED, run.get('confidence_labels', 0))}"
-        if run["confidence"] is not None
-        else ""
-    )
     return facts(
         {
-            "run": run["run_id"],
-            "answered by": f"{run['strategy']} {run['model']}",
-            "outcome": "" if run["outcome"] == "ANSWERED" else run["outcome"].lower(),
-            "confidence": source or f"{UNKNOWN}: it has no source",
+            "run": run.run_id,
+            "answered by": f"{run.strategy} {run.model}",
+            "outcome": "" if run.outcome == OUTCOME_ANSWERED else word(Outcome, run.outcome).lower() or UNKNOWN,
+            "confidence": _confidence(run),
             **resources(run),
         }
     )
 
 
-def resources(done: Body) -> dict[str, str]:
+def _confidence(run: Run) -> str:
+    confidence, raw = optional(run, "confidence"), optional(run, "confidence_raw")
+    if confidence is None:
+        return f"{UNKNOWN}: it has no source"
+    state = word(ConfidenceState, run.confidence_state) or None
+    recalibrated = f", {raw:.2f} before recalibration" if raw is not None and raw != confidence else ""
+    what = state_in_words(state or ProbabilityState.UNCALIBRATED, run.confidence_labels)
+    return f"{marked_confidence(confidence, state)} from {run.confidence_source}{recalibrated}; {what}"
+
+
+def resources(done: Run | ArbitrationFinished | TaskFinished) -> dict[str, str]:
     """Format the tokens, cost and time of a result, and its limitations."""
-    usage = done["usage"]
-    stages = "  ".join(f"{name} {stage['completion_tokens']}" for name, stage in usage["stages"].items())
+    usage = done.usage
+    stages = "  ".join(f"{name} {tokens}" for name, tokens in tokens_by_stage(usage).items())
     return {
-        "tokens": f"{usage['completion_tokens']} generated in {usage['generations']} generations ({stages})",
-        "cost": cost(usage),
-        "time": f"{done['duration_ms'] / 1000:.1f} s",
-        "degraded": "; ".join(done["degraded_reasons"]),
-        "limit": "a limit of the envelope was reached" if done["budget_exhausted"] else "",
+        "tokens": f"{usage.completion_tokens} generated in {usage.generations} generations ({stages})",
+        "cost": cost(optional(usage, "cost")),
+        "time": f"{done.duration_ms / 1000:.1f} s",
+        "degraded": "; ".join(done.degraded_reasons),
+        "limit": "a limit of the envelope was reached" if done.budget_exhausted else "",
     }
+
+
+def tokens_by_stage(usage: Usage) -> Mapping[str, int]:
+    """Return the tokens that each stage generated, in the order of the stages.
+
+    Example:
+        >>> spent = Usage()
+        >>> spent.stages["thesis"].completion_tokens, spent.stages["assess"].completion_tokens = 7, 2
+        >>> tokens_by_stage(spent)
+        {'assess': 2, 'thesis': 7}
+    """
+    names = sorted(usage.stages, key=lambda name: (SPENDING.index(name) if name in SPENDING else len(SPENDING), name))
+    return {name: usage.stages[name].completion_tokens for name in names}

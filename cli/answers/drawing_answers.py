@@ -1,15 +1,38 @@
 """Draws the results of the arbiter and the delegation service for a terminal."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from metacog.arbiter.v1.arbiter_pb2 import (
+    AnswerSource,
+    ArbitrationFinished,
+    ArbitrationMode,
+    ArbitrationVariant,
+    FailureRegime,
+    Measures,
+    StoppingReason,
+)
+from metacog.arbiter.v1.vote_pb2 import VoteCast, VoteFinished, VoteMode, VoteOutcome, VoteStop
+from metacog.common.v1.answer_pb2 import OUTCOME_ANSWERED
+from metacog.common.v1.confidence_pb2 import ConfidenceState
+from metacog.delegation.v1.profiles_pb2 import ProfileUpdate
+from metacog.delegation.v1.tasks_pb2 import (
+    AnswerLabel,
+    Assessment,
+    Checker,
+    ConfidenceSource,
+    ModeChosen,
+    PanelStop,
+    TaskFinished,
+    TaskMode,
+    Vote,
+)
+from metacog.router.v1.router_pb2 import Escalation, EscalationReason, PromiseStage, PromiseState, Run
 from rich.console import Group, RenderableType
 
+from chassis.serving.wire import optional, word
 from cli.answers.drawing import resources
 from cli.terminal.output import UNKNOWN, bar, facts, number, snippet, table, text
 from kernel.votes.states import ProbabilityState, marked_confidence, promise_in_words, state_in_words
-
-Body = Mapping[str, Any]
 
 MEASURES = {
     "entropy_solver": "entropy of the solvers [nats]",
@@ -25,115 +48,122 @@ MEASURES = {
 }
 
 
-def written(done: Body, answer: str) -> str:
+def written(done: ArbitrationFinished, answer: str) -> str:
     """Return an answer of an arbitration as its samples write it, and not in the form in which it is compared."""
-    return str((done.get("spellings") or {}).get(answer, answer))
+    return done.spellings.get(answer, answer)
 
 
-def written_vote(vote: Body) -> str | None:
+def written_vote(vote: VoteCast | Vote) -> str | None:
     """Return the answer of a vote as it is written; None for an invalid vote."""
-    return None if vote["answer"] is None else str(vote.get("written") or vote["answer"])
+    return vote.written or vote.answer if vote.HasField("answer") else None
 
 
-def distribution(done: Body, counts: Mapping[str, int], invalid: int = 0) -> RenderableType:
+def distribution(done: ArbitrationFinished, counts: Mapping[str, int], invalid: int = 0) -> RenderableType:
     """Draw the answers of an arbitration with their frequencies, the most frequent first."""
-    total, answer = sum(counts.values()), done["answer"]
+    given = {each: count for each, count in counts.items() if count > 0}
+    total = sum(given.values())
     rows = [
         [
             snippet(written(done, each), 60),
             bar(count / total, 24),
             f"{count / total:.2f}",
             str(count),
-            "<" if each == answer else "",
+            "<" if each == done.answer else "",
         ]
-        for each, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        for each, count in sorted(given.items(), key=lambda item: (-item[1], item[0]))
     ]
     rows += [["(no valid answer)", "", "", str(invalid), ""]] if invalid else []
     return table(["answer", "", "share", "samples", ""], rows) if rows else text("no sample")
 
 
-def arbitration(done: Body) -> RenderableType:
+def arbitration(done: ArbitrationFinished) -> RenderableType:
     """Draw both distributions, the critiques, the measures, the answer and its cost."""
     parts: list[RenderableType] = [
         text("solvers", "bold"),
-        distribution(done, done["solver"], done["solver_invalid"]),
+        distribution(done, done.solver, done.solver_invalid),
     ]
-    for critique in done["critiques"]:
-        content = critique["text"] if critique["succeeded"] else f"failed: {critique['failure']}"
-        parts.append(text(f"critique of solver {critique['solver']} by {critique['agent']}: {snippet(content, 400)}"))
-    if done["arbiter"] or done["arbiter_invalid"]:
+    for critique in done.critiques:
+        content = critique.text if critique.succeeded else f"failed: {critique.failure}"
+        parts.append(text(f"critique of solver {critique.solver} by {critique.agent}: {snippet(content, 400)}"))
+    if done.arbiter or done.arbiter_invalid:
         parts += [
             text("arbiter", "bold"),
-            distribution(done, done["arbiter"], done["arbiter_invalid"]),
+            distribution(done, done.arbiter, done.arbiter_invalid),
         ]
-    return Group(*parts, measures(done["measures"]), _arbitrated(done))
+    return Group(*parts, measures(done.measures), _arbitrated(done))
 
 
-def measures(found: Body) -> RenderableType:
+def measures(found: Measures) -> RenderableType:
     """Draw the measures; an undefined one has its reason."""
-    reasons = found.get("undefined_reasons") or {}
-    rows = [[label, number(found[name], 4, UNKNOWN), str(reasons.get(name, ""))] for name, label in MEASURES.items()]
+    rows = [
+        [label, number(optional(found, name), 4, UNKNOWN), found.undefined_reasons.get(name, "")]
+        for name, label in MEASURES.items()
+    ]
     flags = {
-        "right": _yes(found.get("correct")),
-        "overconfident error": _yes(found.get("overconfident_error")),
-        "structured disagreement": _yes(found.get("structured_disagreement")),
-        "failure regimes": ", ".join(found.get("failure_regimes") or ()),
+        "right": _yes(optional(found, "correct")),
+        "overconfident error": _yes(optional(found, "overconfident_error")),
+        "structured disagreement": _yes(optional(found, "structured_disagreement")),
+        "failure regimes": ", ".join(word(FailureRegime, regime) for regime in found.failure_regimes),
     }
     return Group(table(["measure", "", ""], rows), facts(flags))
 
 
-def _stated(done: Body, source: str | None) -> str:
+def _stated(done: ArbitrationFinished | TaskFinished, source: str) -> str:
     """Describe a confidence that a service states itself."""
-    if done["confidence"] is None:
+    confidence = optional(done, "confidence")
+    if confidence is None:
         return UNKNOWN
-    state = done.get("confidence_state") or ProbabilityState.UNCALIBRATED
-    shown = marked_confidence(done["confidence"], state)
-    return f"{shown} from {(source or UNKNOWN).lower()}; {state_in_words(state, 0)}"
+    state = word(ConfidenceState, done.confidence_state) or ProbabilityState.UNCALIBRATED
+    return f"{marked_confidence(confidence, state)} from {(source or UNKNOWN).lower()}; {state_in_words(state, 0)}"
 
 
-def _arbitrated(done: Body) -> RenderableType:
-    saved = f"{done['saved_generations']} of {done['planned_generations']} generations saved"
+def _arbitrated(done: ArbitrationFinished) -> RenderableType:
+    mode = f"{word(ArbitrationMode, done.mode) or UNKNOWN}, {word(ArbitrationVariant, done.variant) or UNKNOWN}".lower()
+    saved = f"{done.saved_generations} of {done.planned_generations} generations saved"
     return facts(
         {
-            "answer": written(done, done["answer"])
-            if done["outcome"] == "ANSWERED"
+            "answer": written(done, done.answer)
+            if done.outcome == OUTCOME_ANSWERED
             else "none: no sample holds a valid answer",
-            "confidence": _stated(done, done["answer_source"]),
-            "mode": f"{done['mode'].lower()}, {done['variant'].lower()}; {saved}",
-            "stopped": (done["stopping_reason"] or "").lower().replace("_", " "),
+            "confidence": _stated(done, word(AnswerSource, done.answer_source)),
+            "mode": f"{mode}; {saved}",
+            "stopped": _in_words(word(StoppingReason, done.stopping_reason)),
             **resources(done),
         }
     )
 
 
-def votes(done: Body) -> RenderableType:
+def votes(done: VoteFinished) -> RenderableType:
     """Draw the votes in the order in which they came, and how the vote ended."""
-    rows = [
-        [
-            str(vote["index"] + 1),
-            vote["agent"] or vote.get("source_model") or vote["model"],
-            vote["mode"].lower(),
-            snippet(written_vote(vote) or f"(invalid: {vote['invalid_reason']})", 60),
-            "" if vote["completion_tokens"] is None else str(vote["completion_tokens"]),
-            "leads" if vote["changed_lead"] else "",
-        ]
-        for vote in done["votes"]
-    ]
-    winning = done["groups"][0]["votes"] if done["groups"] else []
-    winner = written_vote(done["votes"][winning[0]]) if winning else None
-    valid = len(done["votes"]) - done["invalid"]
+    winning = done.groups[0].votes if done.groups else ()
+    winner = next((written_vote(vote) for vote in done.votes if winning and vote.index == winning[0]), None)
+    valid = len(done.votes) - done.invalid
+    outcome = _in_words(word(VoteOutcome, done.outcome)) or UNKNOWN
     ending = facts(
         {
-            "winner": snippet(winner, 60) if winner is not None else "none: no vote is valid",
-            "outcome": f"{done['outcome'].lower()}: {len(winning)} of {valid} valid votes agree",
-            "stopped": (done["stop_reason"] or "").lower().replace("_", " "),
-            "left out": "; ".join(done["left_out"]),
+            "winner": "none: no vote is valid" if winner is None else snippet(winner, 60),
+            "outcome": f"{outcome}: {len(winning)} of {valid} valid votes agree",
+            "stopped": _in_words(word(VoteStop, done.stop_reason)),
+            "left out": "; ".join(done.left_out),
         }
     )
+    rows = [_cast(vote) for vote in done.votes]
     return Group(table(["vote", "source", "mode", "answer", "tokens", ""], rows), ending)
 
 
-def escalation(found: Body) -> RenderableType:
+def _cast(vote: VoteCast) -> list[str]:
+    tokens = optional(vote, "completion_tokens")
+    return [
+        str(vote.index + 1),
+        vote.agent or vote.source_model or vote.model,
+        word(VoteMode, vote.mode).lower() or UNKNOWN,
+        snippet(written_vote(vote) or f"(invalid: {vote.invalid_reason})", 60),
+        "" if tokens is None else str(tokens),
+        "leads" if vote.changed_lead else "",
+    ]
+
+
+def escalation(found: Escalation) -> RenderableType:
     """Draw what became of the stronger model behind a vote."""
     why = {
         "UNDECIDED": "too few votes agreed",
@@ -141,37 +171,40 @@ def escalation(found: Body) -> RenderableType:
         "NOT_COMPARABLE": "answers to this question cannot be compared",
         "NOT_PROVED": "labels do not prove that the votes keep the promise",
     }
-    reason = found["reason"]
+    reason = word(EscalationReason, found.reason)
+    called = bool(reason or found.answered or found.error)
     return facts(
         {
-            "model": found["model"],
-            "called": f"yes: {why.get(reason, reason)}" if reason else "no: the votes decided",
-            "answer": "given" if found["answered"] else "",
-            "failed": found["error"],
+            "model": found.model,
+            "called": f"yes: {why.get(reason, reason) or UNKNOWN}" if called else "no: the votes decided",
+            "answer": "given" if found.answered else "",
+            "failed": found.error,
         }
     )
 
 
-def promised(found: Body | None) -> str:
-    """Describe what became of a promise; empty where there was none."""
-    if not found:
+def promised(run: Run) -> str:
+    """Describe what became of the promise of a run; empty where there was none."""
+    if not run.HasField("promise"):
         return ""
-    return promise_in_words(found["state"], found["stage"], found["error_at_most"], found["labels"], found["reason"])
+    found = run.promise
+    state, stage = word(PromiseState, found.state), word(PromiseStage, found.stage)
+    return promise_in_words(state, stage or None, found.error_at_most, found.labels, found.reason)
 
 
-def assessments(found: list[Body]) -> RenderableType:
+def assessments(found: Sequence[Assessment]) -> RenderableType:
     """Draw the self-assessments: verbalized, profile and combined confidence, and their threshold.
 
     `~` marks what is not a probability.
     """
     rows = [
         [
-            each["agent"],
+            each.agent,
             _verbalized(each),
-            f"{each['profile']:.2f} of {each['observations']}",
-            number(each["disagreement"], 2, UNKNOWN),
-            f"~{each['confidence']:.3f}",
-            f"{each['threshold']:.3f}",
+            f"{each.profile:.2f} of {each.observations}",
+            number(optional(each, "disagreement"), 2, UNKNOWN),
+            f"~{each.confidence:.3f}",
+            f"{each.threshold:.3f}",
             _enough(each),
         ]
         for each in found
@@ -179,41 +212,41 @@ def assessments(found: list[Body]) -> RenderableType:
     return table(["agent", "verbalized", "profile", "disagreement", "confidence", "threshold", ""], rows)
 
 
-def _verbalized(each: Body) -> str:
-    if each["verbalized"] is None:
-        return f"{UNKNOWN} ({each['unknown_reason']})"
-    return marked_confidence(each["verbalized"], each.get("verbalized_state"))
+def _verbalized(each: Assessment) -> str:
+    if not each.HasField("verbalized"):
+        return f"{UNKNOWN} ({each.unknown_reason})"
+    return marked_confidence(each.verbalized, word(ConfidenceState, each.verbalized_state) or None)
 
 
-def _enough(each: Body) -> str:
-    if not each["eligible"]:
-        return f"not eligible: {each['ineligible_reason']}"
-    return "reached" if round(each["confidence"], 9) >= round(each["threshold"], 9) else "below"
+def _enough(each: Assessment) -> str:
+    if not each.eligible:
+        return f"not eligible: {each.ineligible_reason}"
+    return "reached" if round(each.confidence, 9) >= round(each.threshold, 9) else "below"
 
 
-def task(done: Body) -> RenderableType:
+def task(done: TaskFinished) -> RenderableType:
     """Draw a task: self-assessments, votes, executor, answer and label."""
-    parts: list[RenderableType] = [assessments(done["assessments"])] if done["assessments"] else []
-    if len(done["votes"]) > 1:
-        parts.append(table(["agent", "answer", "weight", ""], [_vote(each) for each in done["votes"]]))
+    parts: list[RenderableType] = [assessments(done.assessments)] if done.assessments else []
+    if len(done.votes) > 1:
+        parts.append(table(["agent", "answer", "weight", ""], [_vote(each) for each in done.votes]))
     return Group(*parts, _task_ending(done))
 
 
-def _vote(vote: Body) -> list[str]:
-    answer = vote["failure"] or written_vote(vote) or UNKNOWN
-    return [vote["agent"], snippet(answer, 80), f"{vote['weight']:.3f}", "won" if vote["won"] else ""]
+def _vote(vote: Vote) -> list[str]:
+    answer = vote.failure or written_vote(vote) or UNKNOWN
+    return [vote.agent, snippet(answer, 80), f"{vote.weight:.3f}", "won" if vote.won else ""]
 
 
-def chosen_mode(decision: Body) -> str:
+def chosen_mode(decision: ModeChosen) -> str:
     """Describe the executor of a task, and the reason."""
-    reason = decision["reason"].replace("_", " ")
-    match decision["mode"]:
+    reason = decision.reason.replace("_", " ")
+    match word(TaskMode, decision.mode):
         case "EXECUTED":
-            return f"{decision['executor']} executes: {reason}"
+            return f"{decision.executor} executes: {reason}"
         case "DELEGATED":
-            return f"{decision['first_agent']} delegates to {decision['executor']}: {reason}"
-        case "COLLABORATED" if decision.get("panel"):
-            return f"{', '.join(decision['panel'])} answer in turn until two agree: {reason}"
+            return f"{decision.first_agent} delegates to {decision.executor}: {reason}"
+        case "COLLABORATED" if decision.panel:
+            return f"{', '.join(decision.panel)} answer in turn until two agree: {reason}"
         case "COLLABORATED":
             return f"all agents answer and vote: {reason}"
     return f"no agent is available: {reason}"
@@ -226,40 +259,46 @@ PANEL_STOPS = {
 }
 
 
-def panel_ending(done: Body) -> str:
+def panel_ending(done: TaskFinished) -> str:
     """Describe how many agents of a panel were asked, and why no further one was; empty without a panel."""
-    if not done.get("panel_stop"):
-        return ""
-    return f"{len(done['votes'])} of {len(done['decision']['panel'])} asked: {PANEL_STOPS[done['panel_stop']]}"
+    stop = word(PanelStop, done.panel_stop)
+    return f"{len(done.votes)} of {len(done.decision.panel)} asked: {PANEL_STOPS[stop]}" if stop else ""
 
 
-def _task_ending(done: Body) -> RenderableType:
+def _task_ending(done: TaskFinished) -> RenderableType:
     return facts(
         {
-            "task": done["task_id"],
-            "executor": chosen_mode(done["decision"]) if done["decision"] else "",
-            "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
-            "answer": next((str(written_vote(each)) for each in done["votes"] if each["won"]), done["answer"])
-            if done["outcome"] == "ANSWERED"
-            else "none: no agent gave a valid answer",
+            "task": done.task_id,
+            "executor": chosen_mode(done.decision) if done.HasField("decision") else "",
+            "dimensions": ", ".join(each.dimension for each in done.dimensions),
+            "answer": _answer(done) if done.outcome == OUTCOME_ANSWERED else "none: no agent gave a valid answer",
             "panel": panel_ending(done),
-            "confidence": _stated(done, done["confidence_source"]),
-            "label": label(done["label"]) if done["label"] else "",
-            "learned": "; ".join(map(_learned, done["profile_updates"])),
+            "confidence": _stated(done, word(ConfidenceSource, done.confidence_source)),
+            "label": label(done.label) if done.HasField("label") else "",
+            "learned": "; ".join(map(_learned, done.profile_updates)),
             **resources(done),
         }
     )
 
 
-def label(given: Body) -> str:
+def _answer(done: TaskFinished) -> str:
+    """Return the answer of a task as the first vote that won writes it."""
+    return next((written_vote(each) or done.answer for each in done.votes if each.won), done.answer)
+
+
+def label(given: AnswerLabel) -> str:
     """Format the label of an answer, with its checker."""
-    right = {True: "right", False: "wrong", None: UNKNOWN}[given["correct"]]
-    return f"{right}, by {(given['checker'] or UNKNOWN).lower()}: {snippet(given['detail'])}"
+    right = {True: "right", False: "wrong", None: UNKNOWN}[optional(given, "correct")]
+    return f"{right}, by {(word(Checker, given.checker) or UNKNOWN).lower()}: {snippet(given.detail)}"
 
 
-def _learned(update: Body) -> str:
-    moved = f"{update['competence_before']:.3f} to {update['competence_after']:.3f}"
-    return f"{update['agent']} in {update['dimension']}: {moved}"
+def _learned(update: ProfileUpdate) -> str:
+    moved = f"{update.competence_before:.3f} to {update.competence_after:.3f}"
+    return f"{update.agent} in {update.dimension}: {moved}"
+
+
+def _in_words(reason: str) -> str:
+    return reason.lower().replace("_", " ")
 
 
 def _yes(flag: bool | None) -> str:

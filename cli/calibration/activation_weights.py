@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import orjson
 import yaml
+from metacog.router.v1.router_pb2 import Run
 
 from chassis.errors import ConfigurationInvalid
-from cli.calibration.recorded_decisions import Case, Run
+from cli.calibration.recorded_decisions import Case
 from cli.calibration.too_few import TooFewLabels
 from configuration.routing import read_routing
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, TERMS, Route
@@ -203,11 +204,13 @@ def choice_in_force(routing: Path | None, newest: Run | None, undetermined: str 
         weights = PAPER if stated.weights is None else tuple(getattr(stated.weights, term) for term in TERMS)
         threshold = PAPER_THRESHOLD if stated.threshold is None else stated.threshold
         return Choice(weights=weights, threshold=threshold, undetermined=stated.undetermined or SYSTEM_TWO)
-    level: Mapping[str, Any] | None = newest["route"]["activation"] if newest else None
-    if level is None:
+    if newest is None or not newest.route.HasField("activation"):
         return Choice(undetermined=undetermined)
-    weights = tuple(level["weights"][term] for term in TERMS)
-    return Choice(weights=weights, threshold=level["threshold"], undetermined=undetermined)
+    level = newest.route.activation
+    if any(term not in level.weights for term in TERMS):
+        raise ConfigurationInvalid(f"run {newest.run_id} has no weights of the activation; name the file by --routing")
+    weights = tuple(level.weights[term] for term in TERMS)
+    return Choice(weights=weights, threshold=level.threshold, undetermined=undetermined)
 
 
 def _facts(result: Calibration) -> list[str]:

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from metacog.router.v1.calibration_pb2 import GetActivationsResponse, GetPromisesResponse
+from metacog.router.v1.route_pb2 import Route
 
+from chassis.serving.wire import word
 from cli.terminal.client import Service
 from cli.terminal.options import AsJson, Key, RouterUrl, given
 from cli.terminal.output import print_json, stdout
@@ -101,11 +104,11 @@ def _promise(router: Service, error_at_most: float, stronger: str, *, as_json: b
     """Show what can be promised."""
     from cli.calibration.promises import report
 
-    found = router.get("/v1/promises", **given(error_at_most=error_at_most, stronger=stronger))
+    found = router.get("/v1/promises", GetPromisesResponse, **given(error_at_most=error_at_most, stronger=stronger))
     if as_json:
-        print_json(found)
+        print_json(found.document)
     else:
-        stdout.print(report(found))
+        stdout.print(report(found.message))
 
 
 class _WantedActivation(NamedTuple):
@@ -195,11 +198,12 @@ def _decisions(
     records: Path | None, routing: Path | None, router: Service, *, limit: int, assessor: str
 ) -> tuple[Sequence["Case"], "Choice"]:
     """Return the decisions of a file or of the router's runs, and the parameters in force."""
-    from cli.calibration.activation_weights import choice_in_force
+    from cli.calibration.activation_weights import SYSTEM_TWO, choice_in_force
     from cli.calibration.recorded_decisions import case_of_run, read_cases, runs_of
 
     if records is not None:
         return read_cases(records), choice_in_force(routing, None)
     runs = runs_of(router, limit=limit, assessor=assessor)
-    undetermined = router.get("/v1/activations", bins=1)["undetermined"]
+    seen = router.get("/v1/activations", GetActivationsResponse, bins=1).message
+    undetermined = word(Route, seen.undetermined) or SYSTEM_TWO
     return [case_of_run(run) for run in runs], choice_in_force(routing, next(iter(runs), None), undetermined)

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
+from metacog.arbiter.v1.vote_pb2 import VoteCast, VoteMode
+from metacog.common.v1.answer_pb2 import OUTCOME_ANSWERED
+from metacog.common.v1.answer_pb2 import AnswerType as StatedType
+from metacog.router.v1.router_pb2 import Run
 from pydantic import Field
 
 from chassis.json_text import InvalidJson, loads
-from chassis.serving.wire import from_plain
+from chassis.serving.wire import from_plain, optional, word
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
 from kernel.answers import AnswerType, cluster, listed_options
@@ -37,8 +41,6 @@ MAX_PAGE = 200
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 # Sources below which a question says nothing about agreement [count].
 LEAST_SOURCES = 2
-
-Run = Mapping[str, Any]
 
 
 @value
@@ -109,8 +111,8 @@ def recorded_questions(router: Service, *, limit: int) -> CascadeSample:
         Unreachable: The router cannot be reached.
         ServiceError: The router returned an error.
     """
-    runs = router.pages("/v1/runs", "runs", page_size=min(limit, MAX_PAGE), judged=True)
-    return questions_of_runs(islice(runs, limit))
+    pages = router.pages("/v1/runs", "runs", Run, page_size=min(limit, MAX_PAGE), judged=True)
+    return questions_of_runs(reply.message for reply in islice(pages, limit))
 
 
 def questions_of_runs(runs: Iterable[Run]) -> CascadeSample:
@@ -122,7 +124,7 @@ def questions_of_runs(runs: Iterable[Run]) -> CascadeSample:
         if problem:
             left_out[problem] += 1
         else:
-            together.setdefault(run["messages_digest"], []).append(run)
+            together.setdefault(run.messages_digest, []).append(run)
     names = _catalogue_names([run for each in together.values() for run in each])
     return _sample([_question_of_runs(each, names) for each in together.values()], left_out)
 
@@ -131,12 +133,12 @@ def _catalogue_names(runs: Iterable[Run]) -> Mapping[str, str]:
     """Return the name in the catalogue by the name that a server replies with; without those that several share."""
     known: dict[str, set[str]] = {}
     for run in runs:
-        if run["strategy"] == SYSTEM_ONE and run.get("catalogue_name"):
-            known.setdefault(run["model"], set()).add(run["catalogue_name"])
+        if run.strategy == SYSTEM_ONE and run.catalogue_name:
+            known.setdefault(run.model, set()).add(run.catalogue_name)
     return {replied: next(iter(names)) for replied, names in known.items() if len(names) == 1}
 
 
-def source_name(vote: Mapping[str, Any], catalogue_names: Mapping[str, str] = NO_NAMES) -> str:
+def source_name(vote: VoteCast, catalogue_names: Mapping[str, str] = NO_NAMES) -> str:
     """Return the name of a vote's source: its model's where no agent is named.
 
     A source that is named answers with its reasoning, and the default model directly; another mode ends the name.
@@ -146,15 +148,15 @@ def source_name(vote: Mapping[str, Any], catalogue_names: Mapping[str, str] = NO
         catalogue_names: Name in the catalogue by the name that the model's server replies with.
 
     Example:
-        >>> source_name({"agent": "", "source_model": "small", "model": "small", "mode": "REASONED"})
+        >>> source_name(VoteCast(source_model="small", model="small", mode=VoteMode.VOTE_MODE_REASONED))
         'small'
-        >>> source_name({"agent": "ada", "model": "small", "mode": "PROGRAM"})
+        >>> source_name(VoteCast(agent="ada", model="small", mode=VoteMode.VOTE_MODE_PROGRAM))
         'agent ada PROGRAM'
     """
-    named = vote.get("source_model") or ""
-    bare = f"{AGENT}{vote['agent']}" if vote["agent"] else named or catalogue_names.get(vote["model"], vote["model"])
-    is_default = not vote["agent"] and not named
-    return f"{bare} {vote['mode']}" if vote["mode"] == PROGRAM or (is_default and vote["mode"] == REASONED) else bare
+    named, mode = vote.source_model, word(VoteMode, vote.mode)
+    bare = f"{AGENT}{vote.agent}" if vote.agent else named or catalogue_names.get(vote.model, vote.model)
+    is_default = not vote.agent and not named
+    return f"{bare} {mode}" if mode == PROGRAM or (is_default and mode == REASONED) else bare
 
 
 def policy_source(name: str) -> str | Mapping[str, str]:
@@ -175,16 +177,16 @@ def _problem(run: Run) -> str:
     """Return why a run cannot be used; empty when it can."""
     if _label(run) is None:
         return "no label that teaches"
-    if run["outcome"] != "ANSWERED":
+    if run.outcome != OUTCOME_ANSWERED:
         return "no answer"
-    if run["strategy"] in VOTING:
-        return "" if (run["deliberation"] or {}).get("votes") else "no votes"
-    return "" if run["strategy"] == SYSTEM_ONE and run["model"] else "another strategy"
+    if run.strategy in VOTING:
+        return "" if run.vote.votes else "no votes"
+    return "" if run.strategy == SYSTEM_ONE and run.model else "another strategy"
 
 
 def _label(run: Run) -> bool | None:
     """Return whether a run's answer is right, by the first label that teaches."""
-    return next((each["score"] >= RIGHT for each in run["feedback"] if each["teaches"]), None)
+    return next((each.score >= RIGHT for each in run.feedback if each.teaches), None)
 
 
 def _question_of_runs(runs: Sequence[Run], names: Mapping[str, str]) -> RecordedQuestion | None:
@@ -193,48 +195,47 @@ def _question_of_runs(runs: Sequence[Run], names: Mapping[str, str]) -> Recorded
     labels: dict[str, bool] = {}
     for run in runs:
         is_right = bool(_label(run))
-        if run["strategy"] == SYSTEM_ONE:
-            found = draft_answer(run["answer"], answer_type, options=options)
-            name = run.get("catalogue_name") or names.get(run["model"], run["model"])
-            given[name] = _Given(answer=found, is_right=is_right, cost=run["usage"].get("cost"))
+        if run.strategy == SYSTEM_ONE:
+            found = draft_answer(run.answer, answer_type, options=options)
+            name = run.catalogue_name or names.get(run.model, run.model)
+            given[name] = _Given(answer=found, is_right=is_right, cost=optional(run.usage, "cost"))
             continue
-        account = run["deliberation"]
-        for name, one in _votes(account, run["run_id"], names).items():
+        for name, one in _votes(run, names).items():
             given.setdefault(name, one)
-        escalation = run.get("escalation") or {}
-        if escalation.get("answered"):
-            found = draft_answer(run["answer"], answer_type, options=options)
-            cost = (run["usage"]["stages"].get(ESCALATION) or {}).get("cost")
-            given[escalation["model"]] = _Given(answer=found, is_right=is_right, cost=cost)
-        elif account["groups"]:
-            labels[_group_answer(account, 0, run["run_id"])] = is_right
+        if run.escalation.answered:
+            found = draft_answer(run.answer, answer_type, options=options)
+            spent = run.usage.stages.get(ESCALATION)
+            cost = None if spent is None else optional(spent, "cost")
+            given[run.escalation.model] = _Given(answer=found, is_right=is_right, cost=cost)
+        elif run.vote.groups:
+            labels[_group_answer(run, 0)] = is_right
     return _compared(given, labels, answer_type, options)
 
 
 def _form(runs: Sequence[Run]) -> tuple[AnswerType, Sequence[str]]:
     """Return the type of the answers to a question, and the options that it lists."""
-    question = runs[0]["messages"][-1]["content"] if runs[0]["messages"] else ""
+    question = runs[0].messages[-1].content if runs[0].messages else ""
     options = listed_options(question)
-    stated = next((str(run["deliberation"]["answer_type"]) for run in runs if run["strategy"] in VOTING), "")
+    stated = next((word(StatedType, run.vote.answer_type) for run in runs if run.strategy in VOTING), "")
     if stated in AnswerType.__members__:
         return AnswerType(stated), options
-    return draft_type(question, runs[0]["answer"], options=options).answer_type, options
+    return draft_type(question, runs[0].answer, options=options).answer_type, options
 
 
-def _votes(account: Mapping[str, Any], run_id: str, names: Mapping[str, str]) -> Mapping[str, _Given]:
+def _votes(run: Run, names: Mapping[str, str]) -> Mapping[str, _Given]:
     """Return the first vote of each source."""
-    group_of = {index: place for place, group in enumerate(account["groups"]) for index in group["votes"]}
+    group_of = {index: place for place, group in enumerate(run.vote.groups) for index in group.votes}
     found: dict[str, _Given] = {}
-    for vote in account["votes"]:
-        place = group_of.get(vote["index"])
-        answer = None if place is None else _group_answer(account, place, run_id)
+    for vote in run.vote.votes:
+        place = group_of.get(vote.index)
+        answer = None if place is None else _group_answer(run, place)
         found.setdefault(source_name(vote, names), _Given(answer=answer))
     return found
 
 
-def _group_answer(account: Mapping[str, Any], place: int, run_id: str) -> str:
+def _group_answer(run: Run, place: int) -> str:
     """Return the answer of a group; where contents are not stored, a name that no other run has."""
-    return account["groups"][place]["answer"] or f"{run_id} {place}"
+    return run.vote.groups[place].answer or f"{run.run_id} {place}"
 
 
 def _compared(

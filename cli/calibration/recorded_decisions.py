@@ -1,15 +1,17 @@
 """Reads labelled decisions from the router's runs, or from a file of JSON lines."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from math import nan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+from metacog.common.v1.answer_pb2 import OUTCOME_ANSWERED
+from metacog.router.v1.router_pb2 import Run
 from pydantic import Field
 
 from chassis.json_text import InvalidJson, loads
-from chassis.serving.wire import from_plain
+from chassis.serving.wire import from_plain, from_proto
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
 from kernel.activation import TERMS, pressure
@@ -21,8 +23,6 @@ from kernel.values import value
 
 SYSTEM_ONE = Strategy.SYSTEM_ONE.value
 MAX_PAGE = 200
-
-Run = Mapping[str, Any]
 
 
 @value
@@ -75,18 +75,18 @@ def runs_of(router: Service, *, limit: int, assessor: str = "") -> Sequence[Run]
         Unreachable: The router cannot be reached.
         ServiceError: The router returned an error.
     """
-    return [run for run in islice(_pages(router, min(limit, MAX_PAGE), assessor), limit) if _is_assessed(run)]
+    pages = router.pages("/v1/runs", "runs", Run, page_size=min(limit, MAX_PAGE), assessor=assessor)
+    return [run for run in (reply.message for reply in islice(pages, limit)) if _is_assessed(run)]
 
 
 def case_of_run(run: Run) -> Case:
     """Return the decision of a run, with the first label that teaches."""
-    msv = from_plain(_state(run), MSV)
-    labels = [each["score"] for each in run["feedback"] if each["teaches"]]
-    has_label = bool(labels) and run["strategy"] == SYSTEM_ONE and run["outcome"] == "ANSWERED"
+    labels = [each.score for each in run.feedback if each.teaches]
+    has_label = bool(labels) and run.strategy == SYSTEM_ONE and run.outcome == OUTCOME_ANSWERED
     return Case(
-        levels=levels_of(msv),
+        levels=levels_of(from_proto(run.route.msv, MSV)),
         wrong=labels[0] < RIGHT if has_label else None,
-        assessor=run["route"]["assessor"],
+        assessor=run.route.assessor,
     )
 
 
@@ -111,14 +111,5 @@ def _case_of_line(line: bytes, place: str) -> Case:
     )
 
 
-def _pages(router: Service, page_size: int, assessor: str) -> Iterable[Run]:
-    return router.pages("/v1/runs", "runs", page_size=page_size, assessor=assessor)
-
-
 def _is_assessed(run: Run) -> bool:
-    return bool(_state(run)) and not run["route"].get("cached_from")
-
-
-def _state(run: Run) -> Mapping[str, Any] | None:
-    state: Mapping[str, Any] | None = (run["route"] or {}).get("msv")
-    return state
+    return run.route.HasField("msv") and not run.route.cached_from

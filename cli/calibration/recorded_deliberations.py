@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+from metacog.assigner.v1.assigner_pb2 import DeliberationFinished
+from metacog.router.v1.router_pb2 import Run
 from pydantic import Field
 
 from chassis.errors import ConfigurationInvalid
-from chassis.json_text import InvalidJson, loads
-from chassis.serving.wire import from_plain
+from chassis.json_text import loads
+from chassis.serving.wire import from_plain, from_proto, from_rest
 from cli.terminal.client import Service
 from kernel.assignment import shared_capacities
 from kernel.errors import MalformedRequest, MetacogError
@@ -20,8 +23,6 @@ from kernel.roles import ROLES, Role
 from kernel.values import value
 
 MAX_PAGE = 200
-
-Run = Mapping[str, Any]
 
 
 @value
@@ -77,7 +78,7 @@ def read_deliberations(file: Path) -> DeliberationSample:
         lines = file.read_bytes().splitlines()
     except OSError as error:
         raise ConfigurationInvalid(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
-    return _sample(_document(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
+    return _sample(_of_line(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
 
 
 def recorded_deliberations(router: Service, *, limit: int) -> DeliberationSample:
@@ -87,25 +88,43 @@ def recorded_deliberations(router: Service, *, limit: int) -> DeliberationSample
         Unreachable: The router cannot be reached.
         ServiceError: The router returned an error.
     """
-    runs = router.pages("/v1/runs", "runs", page_size=min(limit, MAX_PAGE), strategy="dialectic", judged=True)
-    return _sample((run["run_id"], run) for run in islice(runs, limit))
+    pages = router.pages("/v1/runs", "runs", Run, page_size=min(limit, MAX_PAGE), strategy="dialectic", judged=True)
+    return _sample((run.run_id, _of_run(run)) for run in (reply.message for reply in islice(pages, limit)))
 
 
-def _document(line: bytes, place: str) -> tuple[str, Run]:
+@dataclass(frozen=True)
+class _Labelled:
+    """A deliberation with its label, before it is checked."""
+
+    done: DeliberationFinished | None
+    score: float | None
+
+
+def _of_run(run: Run) -> _Labelled:
+    """Return the deliberation of a run with the first label that teaches."""
+    score = next((each.score for each in run.feedback if each.teaches), None)
+    return _Labelled(done=run.deliberation if run.HasField("deliberation") else None, score=score)
+
+
+def _of_line(line: bytes, place: str) -> tuple[str, _Labelled]:
     try:
         document = loads(line)
-    except InvalidJson as error:
+        if not isinstance(document, dict):
+            raise MalformedRequest("it is not an object")
+        written = _of_run(from_rest(document, Run))
+        label = document.get("correct")
+        if label is not None and (not isinstance(label, bool | int | float) or not 0 <= label <= 1):
+            raise MalformedRequest(f"correct: {label!r} is neither true, false nor a score of 0 to 1")
+    except (MetacogError, ValueError) as error:
         raise ConfigurationInvalid(f"{place}: {error}", place=place) from error
-    if not isinstance(document, dict):
-        raise ConfigurationInvalid(f"{place}: it is not an object", place=place)
-    return place, document
+    return place, written if label is None else replace(written, score=float(label))
 
 
-def _sample(documents: Iterator[tuple[str, Run]]) -> DeliberationSample:
+def _sample(labelled: Iterator[tuple[str, _Labelled]]) -> DeliberationSample:
     deliberations, left_out = [], Counter[str]()
-    for place, document in documents:
+    for place, each in labelled:
         try:
-            parsed = _read(document)
+            parsed = _read(each)
         except (MetacogError, KeyError, ValueError) as error:
             raise ConfigurationInvalid(f"{place}: {error}", place=place) from error
         if isinstance(parsed, str):
@@ -115,14 +134,14 @@ def _sample(documents: Iterator[tuple[str, Run]]) -> DeliberationSample:
     return DeliberationSample(deliberations=deliberations, left_out=dict(sorted(left_out.items())))
 
 
-def _read(document: Run) -> Deliberated | str:
+def _read(labelled: _Labelled) -> Deliberated | str:
     """Return the deliberation of a run or line, else the reason why it cannot be used."""
-    content, score = document.get("deliberation"), _score(document)
-    if not content or "roles" not in content:
+    done, score = labelled.done, labelled.score
+    if done is None or not done.HasField("roles"):
         return "no deliberation"
     if score is None:
         return "no label"
-    fields = from_plain(_known(content), DeliberationFields)
+    fields = from_plain(_known(done), DeliberationFields)
     if fields.roles.reason or fields.degraded:
         return "degraded, or roles reassigned"
     if fields.roles.propensity >= 1:
@@ -130,24 +149,19 @@ def _read(document: Run) -> Deliberated | str:
     return _deliberated(fields, score)
 
 
-def _known(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields that the weights are fitted to, without fields that may change."""
-    roles = content["roles"]
+def _known(done: DeliberationFinished) -> Mapping[str, object]:
+    """Return the fields that the weights are fitted to."""
+    roles = done.roles
     return {
-        "assessments": [{"agent": each["agent"], "msv": each["msv"]} for each in content["assessments"]],
-        "roles": {name: roles[name] for name in ("assignment", "propensity", "reason", "capacities") if name in roles},
-        "degraded": content.get("degraded", False),
+        "assessments": [{"agent": each.agent, "msv": from_proto(each.msv, MSV)} for each in done.assessments],
+        "roles": {
+            "assignment": dict(roles.assignment),
+            "propensity": roles.propensity,
+            "reason": roles.reason,
+            "capacities": dict(roles.capacities) or None,
+        },
+        "degraded": done.degraded,
     }
-
-
-def _score(document: Run) -> float | None:
-    """Return the label of a line, else the first label of a run that teaches."""
-    label = document.get("correct")
-    if label is None:
-        label = next((each["score"] for each in document.get("feedback", ()) if each["teaches"]), None)
-    if label is not None and (not isinstance(label, bool | int | float) or not 0 <= label <= 1):
-        raise MalformedRequest(f"correct: {label!r} is neither true, false nor a score of 0 to 1")
-    return None if label is None else float(label)
 
 
 def _deliberated(fields: DeliberationFields, score: float) -> Deliberated:

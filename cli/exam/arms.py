@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+
+from metacog.delegation.v1.monitoring_pb2 import AgentStatus
+from metacog.delegation.v1.profiles_pb2 import CapabilityProfile
 
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
+from cli.terminal.served_models import served_models
 from kernel.policy import Strategy
 from kernel.prices import Price
 from kernel.values import value
@@ -103,25 +106,21 @@ def offered(router: Service, delegation: Service | None) -> Offered:
         Unreachable: A service cannot be reached.
         ServiceError: A service returned an error.
     """
-    models = {each["id"]: each.get("metacog") or {} for each in router.get("/v1/models")["data"]}
-    names = [name for name, about in models.items() if about.get("kind") == "strategy"]
-    prices = {name: _price(about) for name, about in models.items() if about.get("kind") == "model"}
+    models = served_models(router)
+    prices = {model.id: model.metacog.price for model in models if model.metacog.kind == "model"}
+    names = [model.id for model in models if model.metacog.kind == "strategy"]
     strategies = [name.removeprefix(STRATEGY_PREFIX) for name in names if name.startswith(STRATEGY_PREFIX)]
     if delegation is None:
         return Offered(prices=prices, strategies=strategies, agents={})
-    agents = [each["configuration"] for each in delegation.pages("/v1/agents", "agents", page_size=AGENT_PAGE)]
-    profiles = delegation.pages("/v1/profiles", "profiles", page_size=AGENT_PAGE)
+    statuses = delegation.pages("/v1/agents", "agents", AgentStatus, page_size=AGENT_PAGE)
+    agents = [status.message.configuration for status in statuses]
+    profiles = delegation.pages("/v1/profiles", "profiles", CapabilityProfile, page_size=AGENT_PAGE)
     return Offered(
         prices=prices,
         strategies=strategies,
-        agents={each["id"]: each["model"] for each in agents},
-        dimensions=frozenset(each["dimension"] for each in profiles),
+        agents={agent.id: agent.model for agent in agents},
+        dimensions=frozenset(profile.message.dimension for profile in profiles),
     )
-
-
-def _price(about: Mapping[str, Any]) -> Price | None:
-    price = about.get("price")
-    return Price(prompt=price["prompt"], completion=price["completion"]) if price else None
 
 
 def resolved(wanted: Sequence[str], suite: Offered) -> Sequence[ExamArm]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+
+from metacog.common.v1.envelope_pb2 import Usage
+from metacog.router.v1.router_pb2 import Run
 
 from cli.exam.arms import AUTO, ArmKind, Offered
 from cli.exam.requests import ExamQuestion, prompt_text
@@ -172,27 +174,26 @@ def mean_runs(router: Service, strategies: Sequence[str]) -> Mapping[str, MeanRu
     means: dict[str, MeanRun] = {}
     for strategy in strategies:
         named = "" if strategy == AUTO else strategy
-        runs = list(islice(router.pages("/v1/runs", "runs", page_size=MOST_RUNS, strategy=named), MOST_RUNS))
-        spent = [run["usage"] for run in runs if not run["error_reason"]]
+        pages = router.pages("/v1/runs", "runs", Run, page_size=MOST_RUNS, strategy=named)
+        runs = [reply.message for reply in islice(pages, MOST_RUNS)]
+        spent = [run.usage for run in runs if not run.error_reason]
         if spent:
             means[strategy] = mean_run(spent)
     return means
 
 
-def mean_run(spent: Sequence[Mapping[str, Any]]) -> MeanRun:
+def mean_run(spent: Sequence[Usage]) -> MeanRun:
     """Return the mean of what runs spent.
 
     Example:
-        >>> usage = {"generations": 2, "prompt_tokens": 100, "completion_tokens": 30, "cost": None}
-        >>> mean_run([usage, {**usage, "generations": 4, "cost": 0.5}])
-        MeanRun(runs=2, generations=3.0, prompt_tokens=100.0, completion_tokens=30.0, cost=None)
+        >>> mean_run([Usage(generations=2, prompt_tokens=100), Usage(generations=4, prompt_tokens=100, cost=0.5)])
+        MeanRun(runs=2, generations=3.0, prompt_tokens=100.0, completion_tokens=0.0, cost=None)
     """
-    costs = [usage.get("cost") for usage in spent]
-    known = [cost for cost in costs if cost is not None]
+    known = [usage.cost for usage in spent if usage.HasField("cost")]
     return MeanRun(
         runs=len(spent),
-        generations=sum(usage["generations"] for usage in spent) / len(spent),
-        prompt_tokens=sum(usage["prompt_tokens"] for usage in spent) / len(spent),
-        completion_tokens=sum(usage["completion_tokens"] for usage in spent) / len(spent),
+        generations=sum(usage.generations for usage in spent) / len(spent),
+        prompt_tokens=sum(usage.prompt_tokens for usage in spent) / len(spent),
+        completion_tokens=sum(usage.completion_tokens for usage in spent) / len(spent),
         cost=sum(known) / len(spent) if len(known) == len(spent) else None,
     )

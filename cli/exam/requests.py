@@ -6,6 +6,12 @@ from hashlib import sha256
 from json import dumps
 from typing import Any
 
+from metacog.common.v1.answer_pb2 import OUTCOME_ANSWERED
+from metacog.common.v1.envelope_pb2 import Usage
+from metacog.delegation.v1.tasks_pb2 import TaskFinished
+from metacog.router.v1.router_pb2 import Run
+
+from chassis.serving.wire import from_rest, optional
 from cli.answers.batch_lines import BatchRequest, BatchResult
 from cli.exam.arms import ArmKind, ExamArm
 from evals import prompts
@@ -163,30 +169,38 @@ def _seed(question: ExamQuestion, limits: AskLimits) -> int:
 def answer_of(question: ExamQuestion, result: BatchResult) -> ExamAnswer:
     """Return what became of a question."""
     names: dict[str, Any] = {"token": question.token, "arm": question.arm.label, "item": question.item.id}
-    reply: Any = result.body
-    if not result.succeeded or not isinstance(reply, dict):
+    if not result.succeeded:
         return ExamAnswer(**names, outcome=AnswerOutcome.FAILED, error=result.error_message)
-    if question.arm.kind is ArmKind.AGENT:
-        return _answer(names, reply, reply.get("task_id"), reply.get("answer_text"))
-    own = reply.get("metacog") or {}
-    message = (reply.get("choices") or [{}])[0].get("message") or {}
-    return _answer(names, own, own.get("run_id"), message.get("content"))
+    try:
+        if question.arm.kind is ArmKind.AGENT:
+            return _answer_of_task(names, from_rest(result.body, TaskFinished))
+        return _answer_of_run(names, from_rest(result.explanation, Run), result.chat_text)
+    except ValueError as error:
+        return ExamAnswer(**names, outcome=AnswerOutcome.FAILED, error=str(error))
 
 
-def _answer(names: Mapping[str, Any], reply: Mapping[str, Any], record: str | None, text: str | None) -> ExamAnswer:
-    usage, promise = reply.get("usage") or {}, reply.get("promise") or {}
-    answered = reply.get("outcome") == AnswerOutcome.ANSWERED
-    if promise.get("withheld"):  # under the operator's promise: it is labelled all the same
-        answered, text = True, promise["withheld"]
+def _answer_of_task(names: Mapping[str, Any], task: TaskFinished) -> ExamAnswer:
+    answered = task.outcome == OUTCOME_ANSWERED
+    return _answer(names, task.usage, answered=answered, record=task.task_id, text=task.answer_text)
+
+
+def _answer_of_run(names: Mapping[str, Any], run: Run, text: str) -> ExamAnswer:
+    """Return the answer of a chat; one that the operator's promise withholds is labelled all the same."""
+    withheld = run.promise.withheld
+    answered = bool(withheld) or run.outcome == OUTCOME_ANSWERED
+    return _answer(names, run.usage, answered=answered, record=run.run_id, text=withheld or text)
+
+
+def _answer(names: Mapping[str, Any], usage: Usage, *, answered: bool, record: str, text: str) -> ExamAnswer:
     return ExamAnswer(
         **names,
         outcome=AnswerOutcome.ANSWERED if answered else AnswerOutcome.ABSTAINED,
-        record=record or "",
-        text=(text or "") if answered else "",
-        generations=int(usage.get("generations") or 0),
-        prompt_tokens=int(usage.get("prompt_tokens") or 0),
-        completion_tokens=int(usage.get("completion_tokens") or 0),
-        cost=usage.get("cost"),
+        record=record,
+        text=text if answered else "",
+        generations=usage.generations,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cost=optional(usage, "cost"),
     )
 
 

@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from metacog.delegation.v1.tasks_pb2 import SubmitFeedbackResponse as TaskFeedbackReply
+from metacog.router.v1.feedback_pb2 import SubmitFeedbackResponse as RunFeedbackReply
+
+from chassis.serving.wire import from_rest
 from cli.answers.batch_lines import BatchRequest, BatchResult
 from cli.answers.batch_sender import SendLimits, send
 from cli.exam.arms import ArmKind
@@ -225,22 +229,32 @@ def _accepted(
     def finished(done: BatchResult) -> None:
         question = own[done.custom_id]
         if done.succeeded:
-            journal.labelled(sent_label(done))
+            try:
+                journal.labelled(sent_label(question.arm.kind, done))
+            except ValueError as error:
+                unsent.append(UnsentLabel(arm=question.arm.label, item=question.item.id, error=str(error)))
         else:
             unsent.append(UnsentLabel(arm=question.arm.label, item=question.item.id, error=done.error_message))
 
     return finished
 
 
-def sent_label(done: BatchResult) -> SentLabel:
+def sent_label(kind: ArmKind, done: BatchResult) -> SentLabel:
     """Return the accepted label of a reply: the router says whether it teaches, delegation why it does not.
 
+    Raises:
+        ValueError: The reply is none of the contract's.
+
     Example:
-        >>> sent_label(BatchResult(custom_id="t", digest="t", status=200, body={"teaches": False}))
+        >>> done = BatchResult(custom_id="t", digest="t", status=200, body={"teaches": False})
+        >>> sent_label(ArmKind.MODEL, done)
         SentLabel(token='t', teaches=False, reason='may_not_teach')
-        >>> sent_label(BatchResult(custom_id="t", digest="t", status=200, body={"not_learned_reason": "frozen"})).reason
+        >>> done = BatchResult(custom_id="t", digest="t", status=200, body={"not_learned_reason": "frozen"})
+        >>> sent_label(ArmKind.AGENT, done).reason
         'frozen'
     """
-    body = done.body if isinstance(done.body, dict) else {}
-    reason = body.get("not_learned_reason") or ("" if body.get("teaches", True) else "may_not_teach")
+    if kind is ArmKind.AGENT:
+        reason = from_rest(done.body, TaskFeedbackReply).not_learned_reason
+    else:
+        reason = "" if from_rest(done.body, RunFeedbackReply).teaches else "may_not_teach"
     return SentLabel(token=done.custom_id, teaches=not reason, reason=reason)

@@ -8,10 +8,14 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from chassis.serving.wire import adapter
 from cli.operation.findings import Finding, fine, not_checked, note, wrong
 from cli.operation.settings import problems, settings, unknown_names
 from cli.terminal.client import Service, ServiceError, Unreachable
 from kernel.errors import MetacogError
+from kernel.values import value
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = ("router", "assigner", "arbiter", "delegation")
@@ -21,6 +25,13 @@ UNREADABLE_KEYS = "set METACOG_KEYS_FILE to a valid keys file that this user may
 # A key that no suite has.
 NO_KEY = "not-a-key-of-any-suite"
 TO_START = "metacog up (or make up) starts the suite"
+
+
+@value
+class Readiness:
+    """What a ready service says of its parts, by their names: `ok`, or what they lack."""
+
+    parts: Mapping[str, str]
 
 
 def versions() -> Iterator[Finding]:
@@ -159,28 +170,30 @@ def services(addresses: Mapping[str, str], key: str) -> Iterator[Finding]:
 
 def _service(service: Service) -> Finding:
     try:
-        report = service.get("/readyz")
+        report: Readiness = adapter(Readiness).validate_python(service.get_document("/readyz"), extra="ignore")
     except Unreachable as error:
         return wrong(service.name, error.message.splitlines()[0], TO_START)
+    except ValidationError:
+        return wrong(service.name, "its readiness has an unknown form", f"is {service.url} the right address?")
     except ServiceError as error:
         if error.code.http != 503:
             return wrong(service.name, error.message, f"is {service.url} the right address?")
         return wrong(
             service.name, f"{service.url} is up and not ready", f"curl {service.url}/readyz lists the missing parts"
         )
-    down = {part: status for part, status in report["parts"].items() if status != "ok"}
+    down = {part: status for part, status in report.parts.items() if status != "ok"}
     if down:
         missing = "; ".join(f"{part}: {status}" for part, status in down.items())
         return note(
             service.name, f"ready at {service.url}, without {missing}", "it works with less; repair these parts"
         )
-    return fine(service.name, f"ready at {service.url}, with {', '.join(report['parts'])}")
+    return fine(service.name, f"ready at {service.url}, with {', '.join(report.parts)}")
 
 
 def _key(router: Service, other: Service) -> Finding:
     """Check that the router accepts the key of `router`, and not that of `other`, which it cannot know."""
     try:
-        router.get("/v1/models")
+        router.get_document("/v1/models")
     except Unreachable:
         return not_checked("key", "the router cannot be reached")
     except ServiceError as error:
@@ -255,7 +268,7 @@ def answering(url: str, key: str) -> str:
     """Return the address of the router if it answers, else an empty string."""
     router = Service("router", url, key=key)
     try:
-        router.get("/healthz")
+        router.get_document("/healthz")
     except MetacogError:
         return ""
     return router.url

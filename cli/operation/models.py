@@ -12,6 +12,7 @@ from cli.terminal.client import Service
 from cli.terminal.exits import FAILED, OK
 from cli.terminal.options import AsJson, Key, RouterUrl
 from cli.terminal.output import print_json, stdout, table, text
+from cli.terminal.served_models import PATH, served_models
 from configuration.agents import read_agents
 from configuration.models import ModelCatalogue, ModelConfig, ModelEndpoint, key_of, read_models, unlisted_model
 from inference import Endpoint as Address
@@ -28,11 +29,11 @@ AT_ONCE = 8
 @app.command("list")
 def list_models(router: RouterUrl = "", key: Key = "", as_json: AsJson = False) -> None:
     """List the names that a client of the router may use as its model."""
-    found = Service("router", router, key=key).get("/v1/models")
+    service = Service("router", router, key=key)
     if as_json:
-        print_json(found)
+        print_json(service.get_document(PATH))
         return
-    stdout.print(table(["model", "kind"], [[one["id"], one["metacog"]["kind"]] for one in found["data"]]))
+    stdout.print(table(["model", "kind"], [[one.id, one.metacog.kind] for one in served_models(service)]))
 
 
 @app.command()

@@ -1,12 +1,15 @@
 """`metacog agents` shows the agents of the delegation service: their trust, flows, drift and reliability."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from metacog.delegation.v1.monitoring_pb2 import AgentStatus, DriftEvent, Flow, GetFlowsResponse, Reliability, Trust
+from metacog.delegation.v1.tasks_pb2 import ConfidenceSource
 
+from chassis.serving.wire import optional, word
 from cli.terminal.client import Service
 from cli.terminal.options import AsJson, DelegationUrl, Key
-from cli.terminal.output import UNKNOWN, facts, number, print_json, stdout, table
+from cli.terminal.output import UNKNOWN, facts, moment, number, print_json, stdout, table
 
 PAGE = 200
 
@@ -19,48 +22,55 @@ Dimension = Annotated[str, typer.Option(help="Only this dimension.")]
 @app.command("list")
 def list_agents(delegation: DelegationUrl = "", key: Key = "", as_json: AsJson = False) -> None:
     """List the agents, and the calibration of their self-assessments."""
-    found = list(Service("delegation", delegation, key=key).pages("/v1/agents", "agents", page_size=PAGE))
+    pages = Service("delegation", delegation, key=key).pages("/v1/agents", "agents", AgentStatus, page_size=PAGE)
+    found = list(pages)
     if as_json:
-        print_json({"agents": found})
+        print_json({"agents": [each.document for each in found]})
         return
-    rows = []
-    for each in found:
-        agent, trust = each["configuration"], each["trust"] or {}
-        rows.append(
-            [
-                agent["id"],
-                agent["model"],
-                ", ".join(agent["tags"]),
-                (trust.get("trust") or "too little data").lower(),
-                str(trust.get("observations", 0)),
-                number(trust.get("calibration_error")),
-                number(trust.get("bias")),
-            ]
-        )
+    rows = [_agent(each.message) for each in found]
     stdout.print(table(["agent", "model", "tags", "self-assessment", "judged", "ECE", "bias"], rows))
+
+
+def _agent(status: AgentStatus) -> list[str]:
+    agent, trust = status.configuration, status.trust
+    return [
+        agent.id,
+        agent.model,
+        ", ".join(agent.tags),
+        (word(Trust, trust.trust) or "too little data").lower(),
+        str(trust.observations),
+        number(optional(trust, "calibration_error")),
+        number(optional(trust, "bias")),
+    ]
 
 
 @app.command()
 def flows(dimension: Dimension = "", delegation: DelegationUrl = "", key: Key = "", as_json: AsJson = False) -> None:
     """Show the delegations between agents: how many there are, and how many are right."""
     service = Service("delegation", delegation, key=key)
-    found = service.get("/v1/flows", page_size=PAGE, dimension=dimension)
+    reply = service.get("/v1/flows", GetFlowsResponse, page_size=PAGE, dimension=dimension)
     if as_json:
-        print_json(found)
+        print_json(reply.document)
         return
+    found = reply.message
     rows = [
         [
-            flow["from_agent"],
-            flow["to_agent"],
-            str(flow["tasks"]),
-            number(flow["share"]),
-            str(flow["judged"]),
+            flow.from_agent,
+            flow.to_agent,
+            str(flow.tasks),
+            number(flow.share),
+            str(flow.judged),
             _with_interval(flow, "precision"),
         ]
-        for flow in found["flows"]
+        for flow in found.flows
     ]
     stdout.print(table(["from", "to", "tasks", "share", "judged", "right"], rows) if rows else "no task was delegated")
-    counts = {name: str(found[name]) for name in ("tasks", "executed", "delegated", "collaborated")}
+    counts = {
+        "tasks": str(found.tasks),
+        "executed": str(found.executed),
+        "delegated": str(found.delegated),
+        "collaborated": str(found.collaborated),
+    }
     stdout.print(facts({**counts, "delegation precision": _with_interval(found, "delegation_precision")}))
 
 
@@ -71,19 +81,19 @@ def drift(
     """List the detected changes of competence, newest first."""
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension}
-    found = list(service.pages("/v1/drift", "events", page_size=PAGE, **query))
+    found = list(service.pages("/v1/drift", "events", DriftEvent, page_size=PAGE, **query))
     if as_json:
-        print_json({"events": found})
+        print_json({"events": [each.document for each in found]})
         return
     rows = [
         [
-            each["detected_at"][:19].replace("T", " "),
-            each["agent"],
-            each["dimension"],
-            f"{each['competence_before']:.2f} to {each['competence_after']:.2f}",
-            str(each["observations_since"]),
+            moment(optional(each, "detected_at")),
+            each.agent,
+            each.dimension,
+            f"{each.competence_before:.2f} to {each.competence_after:.2f}",
+            str(each.observations_since),
         ]
-        for each in found
+        for each in (event.message for event in found)
     ]
     stdout.print(
         table(["detected", "agent", "dimension", "competence", "observations since"], rows) if rows else "none"
@@ -97,32 +107,33 @@ def reliability(
     """Show the calibration of the confidence, by agent, dimension and source."""
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension}
-    found = list(service.pages("/v1/reliability", "reliabilities", page_size=PAGE, **query))
+    found = list(service.pages("/v1/reliability", "reliabilities", Reliability, page_size=PAGE, **query))
     if as_json:
-        print_json({"reliabilities": found})
+        print_json({"reliabilities": [each.document for each in found]})
         return
     rows = [
         [
-            each["agent"] or "(all)",
-            each["dimension"] or "(all)",
-            (each["confidence_source"] or UNKNOWN).lower(),
-            str(each["observations"]),
-            number(each["calibration_error"], 3),
-            number(each["chance_calibration_error"], 3),
-            number(each["brier_score"], 3),
+            each.agent or "(all)",
+            each.dimension or "(all)",
+            (word(ConfidenceSource, each.confidence_source) or UNKNOWN).lower(),
+            str(each.observations),
+            number(optional(each, "calibration_error"), 3),
+            number(optional(each, "chance_calibration_error"), 3),
+            number(optional(each, "brier_score"), 3),
         ]
-        for each in found
+        for each in (reliability.message for reliability in found)
     ]
     stdout.print(table(["agent", "dimension", "source", "judged", "ECE", "ECE by chance", "Brier"], rows))
 
 
-def _with_interval(found: Any, name: str) -> str:  # noqa: ANN401 - JSON
+def _with_interval(found: Flow | GetFlowsResponse, name: str) -> str:
     """Format a share with its interval.
 
     Example:
-        >>> _with_interval({"p": 0.5, "p_low": 0.1, "p_high": 0.9}, "p"), _with_interval({"p": None}, "p")
-        ('0.50 [0.10, 0.90]', 'unknown')
+        >>> _with_interval(Flow(precision=0.5, precision_low=0.1, precision_high=0.9), "precision")
+        '0.50 [0.10, 0.90]'
+        >>> _with_interval(Flow(), "precision")
+        'unknown'
     """
-    if found[name] is None:
-        return UNKNOWN
-    return f"{found[name]:.2f} [{number(found[f'{name}_low'])}, {number(found[f'{name}_high'])}]"
+    share, low, high = (optional(found, field) for field in (name, f"{name}_low", f"{name}_high"))
+    return UNKNOWN if share is None else f"{share:.2f} [{number(low)}, {number(high)}]"

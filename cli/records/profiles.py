@@ -4,9 +4,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from metacog.delegation.v1.profiles_pb2 import (
+    CapabilityProfile,
+    ExportedProfile,
+    FreezeProfilesResponse,
+    ImportProfilesResponse,
+    ResetProfilesResponse,
+)
+from rich.table import Table
 
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
@@ -29,26 +37,26 @@ def list_profiles(
     """Show the competence by agent and dimension, with the number of its observations."""
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension}
-    found = list(service.pages("/v1/profiles", "profiles", page_size=PAGE, **query))
+    found = list(service.pages("/v1/profiles", "profiles", CapabilityProfile, page_size=PAGE, **query))
     if as_json:
-        print_json({"profiles": found})
+        print_json({"profiles": [each.document for each in found]})
         return
-    stdout.print(_matrix(found) if found else "no profile yet: the first task or feedback creates one")
+    profiles = [each.message for each in found]
+    stdout.print(_matrix(profiles) if profiles else "no profile yet: the first task or feedback creates one")
 
 
-def _matrix(profiles: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON in, a table out
-    dimensions = sorted({each["dimension"] for each in profiles})
-    cells = {(each["agent"], each["dimension"]): each for each in profiles}
-    names = list(dict.fromkeys(each["agent"] for each in profiles))
+def _matrix(profiles: Sequence[CapabilityProfile]) -> Table:
+    dimensions = sorted({each.dimension for each in profiles})
+    cells = {(each.agent, each.dimension): each for each in profiles}
+    names = list(dict.fromkeys(each.agent for each in profiles))
     rows = [[name, *(_cell(cells.get((name, dimension))) for dimension in dimensions)] for name in names]
     return table(["agent", *dimensions], rows)
 
 
-def _cell(profile: Any) -> str:  # noqa: ANN401 - JSON
+def _cell(profile: CapabilityProfile | None) -> str:
     if profile is None:
         return ""
-    frozen = " frozen" if profile["frozen"] else ""
-    return f"{number(profile['competence'])} ({profile['observations']}){frozen}"
+    return f"{number(profile.competence)} ({profile.observations}){' frozen' if profile.frozen else ''}"
 
 
 @app.command()
@@ -63,8 +71,8 @@ def reset(
     """Reset profiles to their initial values; their history remains."""
     _chosen(agent, dimension, everything)
     body = given(agent=agent, dimension=dimension)
-    done = Service("delegation", delegation, key=key).post("/v1/profiles:reset", body)
-    print_json(done) if as_json else stdout.print(f"profiles reset: {done['reset']}")
+    done = Service("delegation", delegation, key=key).post("/v1/profiles:reset", body, ResetProfilesResponse)
+    print_json(done.document) if as_json else stdout.print(f"profiles reset: {done.message.reset}")
 
 
 @app.command()
@@ -80,8 +88,11 @@ def freeze(  # noqa: PLR0913 - each is an option of the command
     """Freeze profiles, so that they do not learn from feedback; --thaw ends it."""
     _chosen(agent, dimension, everything)
     body = {**given(agent=agent, dimension=dimension), "frozen": not thaw}
-    done = Service("delegation", delegation, key=key).post("/v1/profiles:freeze", body)
-    print_json(done) if as_json else stdout.print(f"profiles {'thawed' if thaw else 'frozen'}: {done['changed']}")
+    done = Service("delegation", delegation, key=key).post("/v1/profiles:freeze", body, FreezeProfilesResponse)
+    if as_json:
+        print_json(done.document)
+    else:
+        stdout.print(f"profiles {'thawed' if thaw else 'frozen'}: {done.message.changed}")
 
 
 @app.command("export")
@@ -99,7 +110,8 @@ def export_profiles(  # noqa: PLR0913 - each is an option of the command
         raise typer.BadParameter(f"{file} exists already; --force overwrites it", param_hint="FILE")
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension, "include_history": history}
-    found = list(service.pages("/v1/profiles:export", "profiles", page_size=PAGE, **query))
+    pages = service.pages("/v1/profiles:export", "profiles", ExportedProfile, page_size=PAGE, **query)
+    found = [each.document for each in pages]
     if str(file) == "-":
         print_json({"profiles": found})
         return
@@ -122,14 +134,15 @@ def import_profiles(
     if not isinstance(content, list) or not content:
         raise UnusableInput(f"{file} contains no list `profiles`; is it a file of `metacog profiles export`?")
     service = Service("delegation", delegation, key=key)
-    total = {"imported": 0, "kept": 0}
+    imported = kept = 0
     for start in range(0, len(content), PAGE):
         body = {"profiles": content[start : start + PAGE], "rule": "KEEP" if keep else "REPLACE"}
-        done = service.post("/v1/profiles:import", body)
-        total = {name: count + done[name] for name, count in total.items()}
-    print_json(total) if as_json else stdout.print(
-        f"profiles imported: {total['imported']}, unchanged: {total['kept']}"
-    )
+        done = service.post("/v1/profiles:import", body, ImportProfilesResponse).message
+        imported, kept = imported + done.imported, kept + done.kept
+    if as_json:
+        print_json({"imported": imported, "kept": kept})
+    else:
+        stdout.print(f"profiles imported: {imported}, unchanged: {kept}")
 
 
 def _chosen(agent: str, dimension: str, everything: bool) -> None:

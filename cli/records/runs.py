@@ -1,29 +1,39 @@
 """`metacog runs` shows recorded runs; `metacog feedback` reports whether their answers were right."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from metacog.common.v1.answer_pb2 import OUTCOME_CANCELLED, Outcome
+from metacog.common.v1.confidence_pb2 import ConfidenceState
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.common.v1.stage_pb2 import Role, Stage
+from metacog.delegation.v1.tasks_pb2 import SubmitFeedbackResponse as TaskFeedbackReply
+from metacog.router.v1.calibration_pb2 import GetCascadesResponse, LabelledShare
+from metacog.router.v1.feedback_pb2 import LabelOrigin
+from metacog.router.v1.feedback_pb2 import SubmitFeedbackResponse as RunFeedbackReply
+from metacog.router.v1.route_pb2 import Route
+from metacog.router.v1.router_pb2 import GetRunResponse, Run, RunFeedback, Shadow
 from rich.table import Column, Table
 
+from chassis.serving.wire import optional, word
 from cli.answers import drawing
-from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberation, show_escalation, show_measured_state
+from cli.answers.deliberations import show_account, show_escalation, show_measured_state
 from cli.answers.drawing_answers import promised
 from cli.records.shadow import shadow
 from cli.terminal.client import Service, in_path
 from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl, given
-from cli.terminal.output import UNKNOWN, cost, facts, number, print_json, stdout, table, text
-from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
+from cli.terminal.output import UNKNOWN, cost, facts, moment, number, print_json, stdout, table, text
 from kernel.msv import CONFLICT_PARTS
 from kernel.votes.states import marked_confidence, state_in_words
 
 MAX_PAGE = 200
 SHOWN = 20
-
-Run = Mapping[str, Any]
+# The origin of a label where none is stated.
+VOLUNTEERED = "VOLUNTEERED"
 
 app = typer.Typer(help="Recorded runs.", no_args_is_help=True)
 app.command("shadow")(shadow)
@@ -67,12 +77,12 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
         "since": since and since.isoformat(),
         "until": until and until.isoformat(),
     }
-    pages = Service("router", router, key=key).pages("/v1/runs", "runs", page_size=min(limit, MAX_PAGE), **wanted)
+    pages = Service("router", router, key=key).pages("/v1/runs", "runs", Run, page_size=min(limit, MAX_PAGE), **wanted)
     runs = list(islice(pages, limit))
     if as_json:
-        print_json({"runs": runs})
+        print_json({"runs": [run.document for run in runs]})
     else:
-        stdout.print(_table(runs))
+        stdout.print(_table([run.message for run in runs]))
 
 
 @app.command()
@@ -86,16 +96,17 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one run: question, decision, answer, cost and labels."""
-    run = Service("router", router, key=key).get(f"/v1/runs/{in_path(run_id)}")["run"]
+    found = Service("router", router, key=key).get(f"/v1/runs/{in_path(run_id)}", GetRunResponse)
     if as_json:
-        print_json(run)
+        print_json(found.part("run"))
         return
+    run = found.message.run
     stdout.print(_facts(run))
-    for turn in run["messages"]:
-        stdout.print(text(f"{turn['role']}: {turn['content']}"), soft_wrap=True)
+    for turn in run.messages:
+        stdout.print(text(f"{turn.role}: {turn.content}"), soft_wrap=True)
     if explain:
         _explain(run)
-    stdout.print(text(f"answer: {run['answer']}" if run["answer"] else "the answer is not stored"), soft_wrap=True)
+    stdout.print(text(f"answer: {run.answer}" if run.answer else "the answer is not stored"), soft_wrap=True)
 
 
 @app.command("cascades")
@@ -108,58 +119,65 @@ def cascades(
 ) -> None:
     """Show how often votes were escalated to a stronger model, what that cost, and who was right."""
     found = Service("router", router, key=key).get(
-        "/v1/cascades", **given(since=since and since.isoformat(), until=until and until.isoformat())
+        "/v1/cascades",
+        GetCascadesResponse,
+        **given(since=since and since.isoformat(), until=until and until.isoformat()),
     )
     if as_json:
-        print_json(found)
+        print_json(found.document)
         return
-    if not found["cascades"]:
+    if not found.message.cascades:
         stdout.print("no vote with a stronger model behind it is recorded")
         return
     columns = ["stronger model", "votes", "answered by it", "cost", "always asking it", "right by votes", "right by it"]
     rows = [
         [
-            one["model"],
-            str(one["runs"]),
-            f"{one['escalated']} ({one['escalated_share']:.0%})",
-            number(one["cost"], 4, UNKNOWN),
-            number(one["always_cost"], 4, UNKNOWN),
-            _share_right(one["of_votes"]),
-            _share_right(one["of_model"]),
+            one.model,
+            str(one.runs),
+            f"{one.escalated} ({one.escalated_share:.0%})",
+            number(optional(one, "cost"), 4, UNKNOWN),
+            number(optional(one, "always_cost"), 4, UNKNOWN),
+            _share_right(one.of_votes),
+            _share_right(one.of_model),
         ]
-        for one in found["cascades"]
+        for one in found.message.cascades
     ]
     stdout.print(table(columns, rows))
 
 
-def _share_right(labels: Run) -> str:
-    if not labels["labelled"]:
+def _share_right(labels: LabelledShare) -> str:
+    if not labels.HasField("share"):
         return UNKNOWN
-    return f"{labels['share']:.2f} [{labels['low']:.2f}, {labels['high']:.2f}] of {labels['labelled']}"
+    return f"{labels.share:.2f} [{labels.low:.2f}, {labels.high:.2f}] of {labels.labelled}"
 
 
 def _explain(run: Run) -> None:
-    """Print the decision and the deliberation."""
-    if run["route"]:
-        stdout.print(drawing.decision(run["route"]))
-    done = run["deliberation"] or {}
-    if run["outcome"] == "CANCELLED":
-        stdout.print(text(_finished(done)), soft_wrap=True)
+    """Print the decision and the account."""
+    if run.HasField("route"):
+        stdout.print(drawing.decision(run.route))
+    if run.outcome == OUTCOME_CANCELLED:
+        stdout.print(text(_finished(run)), soft_wrap=True)
         return
-    if kind_of(done) is DeliberationKind.DIALECTIC:
-        if done["roles"]:
-            stdout.print(drawing.matrix(done["roles"]["optimum"], done["roles"]["assignment"]))
-        for stage in done["stages"]:
-            stdout.print(text(f"{stage['stage'].lower()} by {stage['role'].lower()} {stage['agent']}", "bold"))
-            stdout.print(text(stage["text"] or stage["failure"]), soft_wrap=True)
-    show_deliberation(done)
+    done = run.deliberation
+    if done.HasField("roles"):
+        stdout.print(drawing.matrix(done.roles.optimum, done.roles.assignment))
+    for stage in done.stages:
+        by = f"{word(Stage, stage.stage)} by {word(Role, stage.role)} ".lower()
+        stdout.print(text(f"{by}{stage.agent}", "bold"))
+        stdout.print(text(stage.text or stage.failure), soft_wrap=True)
+    show_account(run)
     show_escalation(run)
     show_measured_state(run)
 
 
-def _finished(done: Run) -> str:
+def _finished(run: Run) -> str:
     """Describe what a cancelled run had finished."""
-    counts = {name: len(done.get(name) or ()) for name in ("assessments", "stages", "votes", "critiques")}
+    counts = {
+        "assessments": len(run.deliberation.assessments) + len(run.task.assessments),
+        "stages": len(run.deliberation.stages),
+        "votes": len(run.vote.votes) + len(run.task.votes),
+        "critiques": len(run.arbitration.critiques),
+    }
     texts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return f"the caller went away; finished until then: {texts or 'nothing'}"
 
@@ -187,22 +205,22 @@ def feedback(  # noqa: PLR0913 - each is an option of the command
     label = {**({"correct": correct} if score is None else {"score": score}), **given(origin=origin)}
     name = feedback_id or str(uuid.uuid4())
     body = {"feedback_id": name, "task_id" if task else "run_id": run_id, "note": note, **label}
-    service = Service("delegation", delegation, key=key) if task else Service("router", router, key=key)
-    reply = service.post("/v1/feedback", body)
-    if as_json:
-        print_json(reply)
-    else:
-        stdout.print(text(_task_effects(reply) if task else _run_effects(reply)))
+    if task:
+        of_task = Service("delegation", delegation, key=key).post("/v1/feedback", body, TaskFeedbackReply)
+        print_json(of_task.document) if as_json else stdout.print(text(_task_effects(of_task.message)))
+        return
+    of_run = Service("router", router, key=key).post("/v1/feedback", body, RunFeedbackReply)
+    print_json(of_run.document) if as_json else stdout.print(text(_run_effects(of_run.message)))
 
 
-def _task_effects(reply: Run) -> str:
+def _task_effects(reply: TaskFeedbackReply) -> str:
     """Describe the effects of feedback on a task."""
     changes = [
-        f"{each['agent']} in {each['dimension']} from {each['competence_before']:.3f} to {each['competence_after']:.3f}"
-        for each in reply["profile_updates"]
+        f"{each.agent} in {each.dimension} from {each.competence_before:.3f} to {each.competence_after:.3f}"
+        for each in reply.profile_updates
     ]
-    reason = (reply["not_learned_reason"] or "").replace("_", " ")
-    return f"{reply['feedback_id']}: stored; profiles learned: {'; '.join(changes) or f'nothing ({reason})'}"
+    reason = reply.not_learned_reason.replace("_", " ")
+    return f"{reply.feedback_id}: stored; profiles learned: {'; '.join(changes) or f'nothing ({reason})'}"
 
 
 def _table(runs: Sequence[Run]) -> Table:
@@ -216,92 +234,98 @@ def _table(runs: Sequence[Run]) -> Table:
 
 def _cells(run: Run) -> list[str]:
     return [
-        run["run_id"],
-        run["created_at"][:19].replace("T", " "),
-        run["strategy"],
-        number(((run["route"] or {}).get("activation") or {}).get("value")),
+        run.run_id,
+        moment(optional(run, "created_at")),
+        run.strategy,
+        number(optional(run.route.activation, "value")),
         _ended(run),
-        marked_confidence(run["confidence"], run.get("confidence_state")),
-        ", ".join(f"{each['score']:g}" for each in run["feedback"]),
-        str(run["usage"]["completion_tokens"]),
-        f"{run['duration_ms'] / 1000:.2f} s",
+        marked_confidence(optional(run, "confidence"), _state(run)),
+        ", ".join(f"{each.score:g}" for each in run.feedback),
+        str(run.usage.completion_tokens),
+        f"{run.duration_ms / 1000:.2f} s",
     ]
 
 
+def _state(run: Run) -> str | None:
+    return word(ConfidenceState, run.confidence_state) or None
+
+
 def _ended(run: Run) -> str:
-    return f"{run['error_reason'] or run['outcome'].lower()}{' (degraded)' if run['degraded'] else ''}"
+    ended = run.error_reason or word(Outcome, run.outcome).lower() or UNKNOWN
+    return f"{ended}{' (degraded)' if run.degraded else ''}"
 
 
 def _facts(run: Run) -> Table:
-    route = run["route"] or {}
-    state = state_in_words(run.get("confidence_state"), run.get("confidence_labels", 0))
-    source = f" ({run['confidence_source']}{'; ' if state else ''}{state})" if run["confidence_source"] else ""
+    route = run.route
+    state = state_in_words(_state(run), run.confidence_labels)
+    source = f" ({run.confidence_source}{'; ' if state else ''}{state})" if run.confidence_source else ""
+    spent = drawing.tokens_by_stage(run.usage)
     known = {
-        "run": run["run_id"],
-        "began": run["created_at"],
-        "decision": f"{route.get('system', '')} {route.get('strategy', '')}, reason: {route.get('reason', '')}",
-        "decided by": rule_in_words(route.get("decided_by")),
-        "kind": kind_in_words(route),
-        "gain of System 2": gain_in_words(route),
-        "activation": number((route.get("activation") or {}).get("value")),
-        "answered by": f"{run['strategy']} {run.get('catalogue_name') or run['model']}",
+        "run": run.run_id,
+        "began": moment(optional(run, "created_at")),
+        "decision": f"{word(Route, route.system)} {route.strategy}, reason: {route.reason}",
+        **drawing.rule(route),
+        "activation": number(optional(route.activation, "value")),
+        "answered by": f"{run.strategy} {run.catalogue_name or run.model}",
         "ended": _ended(run),
-        "confidence": marked_confidence(run["confidence"], run.get("confidence_state")) + source,
-        "measured state": _measured(run.get("state")),
-        "degraded": "; ".join(run["degraded_reasons"]),
-        "promise": promised(run.get("promise")),
-        "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
-        "cost": cost(run["usage"]),
-        "shadow of": _shadow_of(run),
-        "time": f"{run['duration_ms']:.0f} ms",
-        "labels": "; ".join(_label(each) for each in run["feedback"]),
+        "confidence": marked_confidence(optional(run, "confidence"), _state(run)) + source,
+        "measured state": _measured(run.state) if run.HasField("state") else "",
+        "degraded": "; ".join(run.degraded_reasons),
+        "promise": promised(run),
+        "tokens": " ".join(f"{stage}: {tokens}" for stage, tokens in spent.items()),
+        "cost": cost(optional(run.usage, "cost")),
+        "shadow of": _shadow_of(run.shadow) if run.HasField("shadow") else "",
+        "time": f"{run.duration_ms:.0f} ms",
+        "labels": "; ".join(_label(each) for each in run.feedback),
     }
     return facts(known)
 
 
-def _measured(state: Run | None) -> str:
-    """Return CE and CI as the votes measured them, with the parts of CI; empty without votes.
+def _measured(state: MSV) -> str:
+    """Return CE and CI as the votes measured them, with the parts of CI.
 
     Example:
-        >>> _measured({"correctness": 0.8, "conflict": 0.25, "parts": {"source_disagreement": 0.5}})
+        >>> _measured(MSV(correctness=0.8, conflict=0.25, parts={"source_disagreement": 0.5}))
         'CE 0.80, CI 0.25 (internal inconsistency unknown, source disagreement 0.50, instability unknown)'
     """
-    if not state:
-        return ""
-    levels = [f"{name.replace('_', ' ')} {number(state['parts'].get(name), 2, UNKNOWN)}" for name in CONFLICT_PARTS]
-    correctness, conflict = (number(state[name], 2, UNKNOWN) for name in ("correctness", "conflict"))
+    levels = [f"{name.replace('_', ' ')} {number(state.parts.get(name), 2, UNKNOWN)}" for name in CONFLICT_PARTS]
+    correctness, conflict = (number(optional(state, name), 2, UNKNOWN) for name in ("correctness", "conflict"))
     return f"CE {correctness}, CI {conflict} ({', '.join(levels)})"
 
 
-def _label(label: Run) -> str:
+def _label(label: RunFeedback) -> str:
     """Describe a label: the score, how it came about unless it was volunteered, and the remark.
 
     Example:
-        >>> _label({"score": 1.0, "note": "checked", "origin": "EXAM"}), _label({"score": 0.5, "note": ""})
-        ('1 (exam) checked', '0.5')
+        >>> _label(RunFeedback(score=1.0, note="checked", origin=LabelOrigin.LABEL_ORIGIN_EXAM))
+        '1 (exam) checked'
+        >>> _label(RunFeedback(score=0.5))
+        '0.5'
     """
-    origin = label.get("origin") or "VOLUNTEERED"
-    marked = "" if origin == "VOLUNTEERED" else f"({origin.lower()})"
-    return " ".join(part for part in (f"{label['score']:g}", marked, label["note"]) if part)
+    origin = word(LabelOrigin, label.origin) or VOLUNTEERED
+    marked = "" if origin == VOLUNTEERED else f"({origin.lower()})"
+    return " ".join(part for part in (f"{label.score:g}", marked, label.note) if part)
 
 
-def _shadow_of(run: Run) -> str:
-    """Return which served run a shadow run is of, and whether both agree; empty for a served run."""
-    shadowed = run.get("shadow")
-    if not shadowed:
-        return ""
-    agreement = {True: "the same answer", False: "another answer", None: f"not compared: {shadowed['unknown_reason']}"}
-    return f"{shadowed['shadow_of']} by policy {shadowed['policy']}, {agreement[shadowed['agrees']]}"
+def _shadow_of(shadow: Shadow) -> str:
+    """Return which served run a shadow run is of, and whether both agree.
+
+    Example:
+        >>> _shadow_of(Shadow(shadow_of="r-1", policy="p-2", agrees=True))
+        'r-1 by policy p-2, the same answer'
+    """
+    agreement = {True: "the same answer", False: "another answer", None: f"not compared: {shadow.unknown_reason}"}
+    return f"{shadow.shadow_of} by policy {shadow.policy}, {agreement[optional(shadow, 'agrees')]}"
 
 
-def _run_effects(reply: Mapping[str, Any]) -> str:
+def _run_effects(reply: RunFeedbackReply) -> str:
     """Describe the effects of feedback on a run."""
-    if not reply["teaches"]:
-        return f"{reply['feedback_id']}: stored; this key may not teach, so the suite does not learn from it"
-    tasks = reply["delegation_tasks"]
+    if not reply.teaches:
+        return f"{reply.feedback_id}: stored; this key may not teach, so the suite does not learn from it"
+    tasks = reply.delegation_tasks
     uses = [
-        *(["calibration"] if reply["calibrates"] else []),
-        *(["experience"] if reply["becomes_experience"] else []),
+        *(["calibration"] if reply.calibrates else []),
+        *(["experience"] if reply.becomes_experience else []),
         *([f"{tasks} delegation task{'s' * (tasks > 1)}"] if tasks else []),
     ]
-    return f"{reply['feedback_id']}: stored; used by: {', '.join(uses) or 'none'}"
+    return f"{reply.feedback_id}: stored; used by: {', '.join(uses) or 'none'}"

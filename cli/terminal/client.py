@@ -1,25 +1,33 @@
-"""A client of one service's REST API, one request at a time.
+"""A client of one service's REST API, one request at a time, whose replies are messages of the contract.
 
     router = Service("router", "http://127.0.0.1:8080", key="mc-...")
-    router.get("/v1/runs", page_size=10)
-    for name, content in router.stream("/v1/answers", {"question": "Is 91 prime?"}):
+    for run in router.pages("/v1/runs", "runs", Run, page_size=10):
+        print(run.message.run_id)
+    for event in router.stream("/v1/answers", {"question": "Is 91 prime?"}, AnswerResponse):
         ...
 
-It uses the standard library only, so that every command starts fast.
+It sends and receives by the standard library, so that every command starts fast.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+from chassis.serving.wire import from_rest
 from cli.terminal.exits import UnusableInput
 from kernel.errors import Code, MetacogError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+M = TypeVar("M", bound="Message")
 
 PORTS = {"router": 8080, "assigner": 8081, "arbiter": 8082, "delegation": 8083}
 TIMEOUT_S = 60.0
@@ -27,11 +35,10 @@ TIMEOUT_S = 60.0
 STREAM_IDLE_S = 120.0
 
 Body = Mapping[str, Any]
-Events = Iterator[tuple[str, Body]]
 
 
 class Unreachable(MetacogError):
-    """A service cannot be reached, or its reply breaks off."""
+    """A service cannot be reached, or its reply breaks off, or is none of the contract's."""
 
     code = Code.UNAVAILABLE
     reason = "PEER_UNAVAILABLE"
@@ -47,6 +54,32 @@ class ServiceError(MetacogError):
         detail = problem.get("detail", "") if "reason" in problem else unknown
         hint = "; set METACOG_API_KEY to a key that it knows" if status == 401 else ""
         super().__init__(f"{service}: {self.reason}: {detail}{hint}")
+
+
+@dataclass(frozen=True)
+class Reply(Generic[M]):
+    """A reply of a service, an item of one, or an event.
+
+    Attributes:
+        message: The message of the contract; what commands read.
+        document: What REST sent; what they print for programs.
+    """
+
+    message: M
+    document: object
+
+    def part(self, field: str) -> object:
+        """Return what REST sent in one field; None where it sent none."""
+        return self.document.get(field) if isinstance(self.document, dict) else None
+
+    def document_with(self, field: str, content: object) -> object:
+        """Return what REST sent, with other content in one field."""
+        return {**self.document, field: content} if isinstance(self.document, dict) else self.document
+
+    def items(self, field: str) -> Sequence[object]:
+        """Return what REST sent in one list; nothing where it sent none."""
+        found = self.part(field)
+        return found if isinstance(found, list) else ()
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -86,47 +119,59 @@ class Service:
         self._headers = {"content-type": "application/json", **authorization}
         self._opener = build_opener(ProxyHandler({}), _NoRedirect())
 
-    def get(self, path: str, **query: object) -> Body:
+    def get(self, path: str, kind: type[M], **query: object) -> Reply[M]:
         """Return the reply to a GET of `path`, without the query parameters that are None or empty.
 
         Raises:
-            Unreachable: The service cannot be reached.
+            Unreachable: The service cannot be reached, or its reply has another form than the contract's.
             ServiceError: The service returned an error.
         """
+        return self._reply(self._get(path, **query), kind)
+
+    def get_document(self, path: str, **query: object) -> object:
+        """Return the JSON reply of a path that is none of the contract's, such as OpenAI's; raises as `get` does."""
+        return self._get(path, **query)
+
+    def _get(self, path: str, **query: object) -> Body:
         parameters = {name: _query_text(item) for name, item in query.items() if item not in (None, "")}
         return self._send(self._request(f"{path}?{urlencode(parameters)}" if parameters else path))
 
-    def pages(self, path: str, field: str, *, page_size: int, **query: object) -> Iterator[Body]:
+    def pages(self, path: str, field: str, kind: type[M], *, page_size: int, **query: object) -> Iterator[Reply[M]]:
         """Yield every item of a list; a page is requested when its first item is needed.
 
         Items that the service could not read are reported on the error output.
+
+        Args:
+            path: Path of the list.
+            field: Field of a page that has its items.
+            kind: Message of an item.
+            page_size: Items of a page at most [count].
+            query: The other query parameters.
         """
         token: str | None = None
         while token != "":
-            page = self.get(path, page_size=page_size, page_token=token, **query)
+            page = self._get(path, page_size=page_size, page_token=token, **query)
             if left_out := page.get("unreadable"):
                 sys.stderr.write(f"{left_out} {field} cannot be read by this version of the {self.name}; see its log\n")
-            yield from page[field]
-            token = page["next_page_token"]
+            yield from (self._reply(item, kind) for item in page.get(field, ()))
+            token = page.get("next_page_token") or ""
 
-    def post(self, path: str, body: Body) -> Body:
-        """Return the reply to a POST of `body`.
+    def post(self, path: str, body: Body, kind: type[M]) -> Reply[M]:
+        """Return the reply to a POST of `body`; raises as `get` does."""
+        return self._reply(self._send(self._request(path, json.dumps(body, ensure_ascii=False).encode())), kind)
 
-        Raises:
-            Unreachable: The service cannot be reached.
-            ServiceError: The service returned an error.
-        """
-        return self._send(self._request(path, json.dumps(body, ensure_ascii=False).encode()))
+    def delete(self, path: str, kind: type[M]) -> Reply[M]:
+        """Delete the resource at `path`; raises as `get` does."""
+        return self._reply(self._send(self._request(path, verb="DELETE")), kind)
 
-    def delete(self, path: str) -> Body:
-        """Delete the resource at `path`; raises as `post` does."""
-        return self._send(self._request(path, verb="DELETE"))
+    def stream(self, path: str, body: Body, kind: type[M]) -> Iterator[Reply[M]]:
+        """Yield the events that answer `body`, each as the streamed message; closing the iterator ends the request.
 
-    def stream(self, path: str, body: Body) -> Events:
-        """Yield the events that answer `body`, each with its name; closing the iterator ends the request.
+        An event that the contract does not have, of a newer service, is left out.
 
         Raises:
-            Unreachable: The service cannot be reached, or the stream breaks off.
+            Unreachable: The service cannot be reached, the stream breaks off, or an event has another form than the
+                contract's.
             ServiceError: The service returned an error, at once or within the stream.
         """
         request = self._request(path, json.dumps(body, ensure_ascii=False).encode())
@@ -136,11 +181,19 @@ class Service:
                 for name, content in _events(reply):
                     if name == "error":
                         raise ServiceError(self.name, int(content.get("status", 500)), content)
-                    yield name, content
+                    message = self._reply({name: content}, kind).message
+                    if message.WhichOneof("event"):
+                        yield Reply(message=message, document=content)
         except HTTPError as error:
             raise ServiceError(self.name, error.code, _problem(error.read())) from error
         except (OSError, HTTPException, ValueError) as error:
             raise self._unreachable(error) from error
+
+    def _reply(self, document: object, kind: type[M]) -> Reply[M]:
+        try:
+            return Reply(message=from_rest(document, kind), document=document)
+        except ValueError as error:
+            raise self.foreign(error) from error
 
     def _request(self, path: str, content: bytes | None = None, *, verb: str | None = None) -> Request:
         return Request(f"{self.url}{path}", data=content, headers=self._headers, method=verb)
@@ -153,7 +206,16 @@ class Service:
             raise ServiceError(self.name, error.code, _problem(error.read())) from error
         except (OSError, HTTPException, ValueError) as error:
             raise self._unreachable(error) from error
+        if not isinstance(content, dict):
+            raise self.foreign(f"it is {type(content).__name__}, and no JSON object")
         return content
+
+    def foreign(self, problem: object) -> Unreachable:
+        """Return the error for a reply that is not as metacog replies."""
+        return Unreachable(
+            f"the {self.name} at {self.url} does not answer as metacog does: {problem}\n"
+            f"is the address right? --{self.name} or METACOG_{self.name.upper()}_URL set another"
+        )
 
     def _unreachable(self, cause: Exception) -> Unreachable:
         reason = getattr(cause, "reason", cause)
@@ -169,7 +231,7 @@ def in_path(name: str) -> str:
     return quote(name, safe="")
 
 
-def _events(lines: Any) -> Events:  # noqa: ANN401 - an HTTP reply, or another iterable of lines of bytes
+def _events(lines: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - an HTTP reply, or another iterable of lines of bytes
     """Yield server-sent events with their parsed content; comments are skipped."""
     name, data = "", ""
     for raw in lines:

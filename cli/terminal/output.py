@@ -5,11 +5,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
 
 UNKNOWN = "unknown"
 SNIPPET = 160
@@ -61,14 +64,27 @@ def number(item: float | None, digits: int = 2, nothing: str = "") -> str:
     return nothing if item is None else f"{item:.{digits}f}"
 
 
-def cost(usage: Mapping[str, Any]) -> str:
+def cost(amount: float | None) -> str:
     """Format a cost in the currency of the prices; empty if it is unknown.
 
     Example:
-        >>> cost({"cost": 0.00021})
-        '0.00021'
+        >>> cost(0.00021), cost(None)
+        ('0.00021', '')
     """
-    return "" if usage.get("cost") is None else f"{usage['cost']:.6g}"
+    return "" if amount is None else f"{amount:.6g}"
+
+
+def moment(time: "Timestamp | None") -> str:
+    """Format a time in UTC, to the second.
+
+    Example:
+        >>> from google.protobuf.timestamp_pb2 import Timestamp
+        >>> moment(Timestamp(seconds=1_772_368_200))
+        '2026-03-01 12:30:00'
+        >>> moment(None)
+        'unknown'
+    """
+    return UNKNOWN if time is None else f"{time.ToDatetime():%Y-%m-%d %H:%M:%S}"
 
 
 def bar(share: float, width: int = 20) -> str:

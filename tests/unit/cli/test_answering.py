@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from metacog.router.v1.router_pb2 import AnswerResponse
 
+from chassis.serving.wire import from_rest
 from cli.answers.answer_events import AnswerPrinter, ExplanationPrinter
-from cli.terminal.client import Service, Unreachable
+from cli.terminal.client import Reply, Service, Unreachable
 from cli.terminal.output import ProgressLine
 from tests.unit.cli.running import Metacog
 
@@ -58,14 +60,19 @@ def tokens(*pieces: str) -> list[tuple[str, Any]]:
     return [("answer_token", {"text": piece}) for piece in pieces]
 
 
+def received(event: tuple[str, Any]) -> Reply[AnswerResponse]:
+    """An event as the client has it."""
+    return Reply(message=from_rest(dict([event]), AnswerResponse), document=event[1])
+
+
 def streamed(capsys: pytest.CaptureFixture[str], *events: tuple[str, Any]) -> tuple[str, str]:
-    AnswerPrinter(ProgressLine()).follow(iter(events))
+    AnswerPrinter(ProgressLine()).follow(map(received, events))
     expected_text = capsys.readouterr()
     return expected_text.out, expected_text.err
 
 
 def explained(capsys: pytest.CaptureFixture[str], *events: tuple[str, Any]) -> str:
-    ExplanationPrinter(ProgressLine()).follow(iter(events))
+    ExplanationPrinter(ProgressLine()).follow(map(received, events))
     return capsys.readouterr().out
 
 
@@ -208,9 +215,9 @@ def test_the_state_after_each_stage_and_the_note_stand_beside_the_answer(capsys:
 def test_the_options_of_a_vote_reach_the_router(metacog: Metacog, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
 
-    def stream(_self: Service, path: str, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    def stream(_self: Service, path: str, body: dict[str, Any], _kind: object) -> Iterator[Reply[AnswerResponse]]:
         sent.append({"path": path, **body})
-        return iter([("run_finished", run())])
+        return iter([received(("run_finished", run()))])
 
     monkeypatch.setattr(Service, "stream", stream)
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from metacog.arbiter.v1.vote_pb2 import VoteCast
+from metacog.router.v1.router_pb2 import Run as ContractRun
 
 from chassis.errors import ConfigurationInvalid
+from chassis.serving.wire import from_rest
 from cli.calibration.cascade_rule import chosen_cascade, document, policy_file, report
 from cli.calibration.recorded_cascades import (
     CascadeSample,
@@ -69,7 +72,7 @@ def vote_run(given: dict[str, str | None], *, digest: str = "q", score: float | 
 
 
 def read(*runs: Run) -> CascadeSample:
-    return questions_of_runs(runs)
+    return questions_of_runs(from_rest(one, ContractRun) for one in runs)
 
 
 def known(sample: CascadeSample) -> dict[str, bool | None]:
@@ -187,7 +190,7 @@ def test_without_stored_contents_the_groups_say_which_votes_are_equal() -> None:
 def test_a_source_is_written_as_the_policy_table_names_it(agent: str, named: str, mode: str, written: object) -> None:
     vote = {"agent": agent, "source_model": named, "model": named or "default", "mode": mode}
 
-    assert policy_source(source_name(vote)) == written
+    assert policy_source(source_name(from_rest(vote, VoteCast))) == written
 
 
 def complete(count: int = 200) -> CascadeSample:

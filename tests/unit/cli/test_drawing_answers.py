@@ -4,8 +4,15 @@ import re
 from typing import Any
 
 import pytest
+from metacog.arbiter.v1.arbiter_pb2 import ArbitrationFinished
+from metacog.arbiter.v1.vote_pb2 import VoteFinished
+from metacog.common.v1.msv_pb2 import MSV
+from metacog.delegation.v1.tasks_pb2 import Assessment, TaskFinished
+from metacog.router.v1.router_pb2 import RouteResponse, Run
+from rich.console import RenderableType
 
-from cli.answers.deliberations import show_deliberation, show_measured_state
+from chassis.serving.wire import from_rest
+from cli.answers.deliberations import show_account, show_measured_state
 from cli.answers.drawing import decision, state
 from cli.answers.drawing_answers import arbitration, assessments, task, votes
 from cli.terminal.output import stdout
@@ -63,8 +70,16 @@ def drawn(capsys: pytest.CaptureFixture[str], what: Any) -> str:  # noqa: ANN401
     return capsys.readouterr().out
 
 
+def arbitrated(done: dict[str, Any]) -> RenderableType:
+    return arbitration(from_rest(done, ArbitrationFinished))
+
+
+def assessed(assessment: dict[str, Any]) -> RenderableType:
+    return assessments([from_rest(assessment, Assessment)])
+
+
 def test_both_distributions_are_drawn_with_the_answer_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = drawn(capsys, arbitration(ARBITRATION)).splitlines()
+    lines = drawn(capsys, arbitrated(ARBITRATION)).splitlines()
 
     solver, arbiter = (number for number, line in enumerate(lines) if line.strip() in ("solvers", "arbiter"))
     assert lines[solver + 2].split()[0] == "13"
@@ -76,7 +91,7 @@ def test_both_distributions_are_drawn_with_the_answer_marked(capsys: pytest.Capt
 def test_an_answer_is_drawn_as_samples_write_it(capsys: pytest.CaptureFixture[str]) -> None:
     spelled = {**ARBITRATION, "spellings": {"12": "**Twelve**", "13": "13"}}
 
-    out = drawn(capsys, arbitration(spelled))
+    out = drawn(capsys, arbitrated(spelled))
 
     assert sum("**Twelve**" in line for line in out.splitlines()) == 3  # solvers, arbiter, answer
 
@@ -93,20 +108,33 @@ def test_the_winner_of_a_vote_is_drawn_as_it_is_written(capsys: pytest.CaptureFi
         "left_out": [],
     }
 
-    out = drawn(capsys, votes(done))
+    out = drawn(capsys, votes(from_rest(done, VoteFinished)))
 
     assert out.count("17 * 3 = 54") == 2
     assert "17 3 54" not in out
 
 
 def test_an_undefined_measure_has_its_reason_and_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    out = drawn(capsys, arbitration(ARBITRATION))
+    out = drawn(capsys, arbitrated(ARBITRATION))
 
     novelty = next(line for line in out.splitlines() if line.startswith("novelty"))
     assert novelty.split(maxsplit=2)[:2] == ["novelty", "unknown"]
     assert "the encoder is away" in novelty
     assert "11 of 20 generations saved" in out
     assert "leader likely" in out
+
+
+@pytest.mark.parametrize("counts", [{"12": 0}, {"12": 1, "13": -1}, {"12": 0, "13": 0}])
+def test_counts_that_come_to_nothing_are_drawn(capsys: pytest.CaptureFixture[str], counts: dict[str, int]) -> None:
+    out = drawn(capsys, arbitrated({**ARBITRATION, "solver": counts, "solver_invalid": 0, "arbiter": counts}))
+
+    assert ("1.00" if 1 in counts.values() else "no sample") in out
+
+
+def test_an_unknown_word_of_a_newer_arbiter_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    out = drawn(capsys, arbitrated({**ARBITRATION, "mode": "LATER", "stopping_reason": "LATER"}))
+
+    assert "unknown, full; 11 of 20 generations saved" in out
 
 
 def test_an_abstention_of_the_arbiter_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,14 +147,14 @@ def test_an_abstention_of_the_arbiter_is_printed(capsys: pytest.CaptureFixture[s
         "arbiter": {},
     }
 
-    out = drawn(capsys, arbitration({**ARBITRATION, **nothing}))
+    out = drawn(capsys, arbitrated({**ARBITRATION, **nothing}))
 
     assert "no sample holds a valid answer" in out
     assert re.search(r"confidence +unknown", out)
 
 
 def test_the_confidence_of_the_papers_example_is_below_its_threshold(capsys: pytest.CaptureFixture[str]) -> None:
-    out = drawn(capsys, assessments([ASSESSMENT]))
+    out = drawn(capsys, assessed(ASSESSMENT))
 
     assert out.splitlines()[1].split() == [
         "gamma",
@@ -144,7 +172,7 @@ def test_the_confidence_of_the_papers_example_is_below_its_threshold(capsys: pyt
 def test_only_a_recalibrated_rating_is_shown_without_the_mark(capsys: pytest.CaptureFixture[str]) -> None:
     recalibrated = {**ASSESSMENT, "verbalized_state": "FITTED", "verbalized_labels": 40}
 
-    out = drawn(capsys, assessments([recalibrated]))
+    out = drawn(capsys, assessed(recalibrated))
 
     assert out.splitlines()[1].split()[1] == "0.45"
 
@@ -153,7 +181,7 @@ def test_an_agent_without_a_rating_is_unknown_with_the_reason(capsys: pytest.Cap
     unrated = {"verbalized": None, "disagreement": None, "unknown_reason": "unparseable", "confidence": 0.5}
     barred = {"eligible": False, "ineligible_reason": "too few observations"}
 
-    out = drawn(capsys, assessments([{**ASSESSMENT, **unrated, **barred}]))
+    out = drawn(capsys, assessed({**ASSESSMENT, **unrated, **barred}))
 
     assert "unknown (unparseable)" in out
     assert "not eligible: too few observations" in out
@@ -177,7 +205,7 @@ def test_a_delegation_is_printed_with_its_reason_and_the_profile_updates(capsys:
         ],
     }
 
-    out = drawn(capsys, task(done))
+    out = drawn(capsys, task(from_rest(done, TaskFinished)))
 
     assert "gamma delegates to alpha: better peer" in out
     assert "~0.72 from combined; uncalibrated, not a probability" in out
@@ -212,7 +240,7 @@ def test_a_panel_is_printed_with_its_order_and_why_it_ended(capsys: pytest.Captu
         "profile_updates": [],
     }
 
-    out = drawn(capsys, task(done))
+    out = drawn(capsys, task(from_rest(done, TaskFinished)))
 
     assert "beta, alpha, gamma answer in turn until two agree: no agent confident" in out
     assert "2 of 3 asked: two agree" in out
@@ -249,7 +277,7 @@ def test_votes_are_drawn_in_their_order_with_how_the_vote_ended(capsys: pytest.C
         "left_out": ["bob reasoned: BACKEND_UNAVAILABLE"],
     }
 
-    show_deliberation(done)
+    show_account(from_rest({"deliberation": done}, Run))
 
     shown = capsys.readouterr().out
     assert "decided: 2 of 2 valid votes agree" in shown
@@ -268,9 +296,8 @@ def test_the_state_measured_by_votes_has_its_parts_and_the_reasons_of_unknown_on
     }
 
     with stdout.capture() as drawn:
-        show_measured_state({"state": measured})
-        show_measured_state({"state": None})
-        show_measured_state({})
+        show_measured_state(from_rest({"state": measured}, Run))
+        show_measured_state(from_rest({"state": None}, Run))
 
     lines = [" ".join(line.split()) for line in drawn.get().splitlines()]
     assert sum("state measured by the votes" in line for line in lines) == 1
@@ -284,7 +311,7 @@ def test_a_component_that_was_not_measured_on_the_question_says_what_it_rests_on
     before = {"correctness": 0.5, "importance": 0.2, "parts": {"prior_share": 0.5, "importance_by_policy": 0.2}}
 
     with stdout.capture() as drawn:
-        stdout.print(state(before))
+        stdout.print(state(from_rest(before, MSV)))
 
     assert "share right of the prior; no label yet" in drawn.get()
     assert "fixed by policy" in drawn.get()
@@ -331,7 +358,7 @@ ROUTE: dict[str, Any] = {
 def test_a_decision_says_which_rule_made_it_with_kind_and_gain(
     changed: dict[str, Any], shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stdout.print(decision({**ROUTE, **changed}))
+    stdout.print(decision(from_rest({**ROUTE, **changed}, RouteResponse)))
 
     drawn = capsys.readouterr().out
     assert max(map(len, drawn.splitlines())) <= 80
@@ -341,6 +368,8 @@ def test_a_decision_says_which_rule_made_it_with_kind_and_gain(
 
 
 def test_a_decision_of_an_earlier_version_is_drawn_without_rule_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    stdout.print(decision({"system": "SYSTEM_ONE", "strategy": "system1", "reason": "activation"}))
+    earlier = {"system": "SYSTEM_ONE", "strategy": "system1", "reason": "activation"}
+
+    stdout.print(decision(from_rest(earlier, RouteResponse)))
 
     assert "decided by" not in capsys.readouterr().out

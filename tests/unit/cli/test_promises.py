@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from metacog.router.v1.router_pb2 import Run
 
 from chassis.json_text import dumps
+from chassis.serving.wire import from_rest
 from chassis.shared_results import SharedResults
 from cli.answers.drawing_answers import promised
 from kernel.votes.agreement import AgreementLevel
@@ -94,5 +96,5 @@ def test_a_promise_is_reported_without_options_of_other_choices(metacog: Metacog
 def test_a_run_says_what_became_of_its_promise() -> None:
     found = {"state": "NOT_APPLIED", "stage": None, "error_at_most": 0.05, "labels": 0, "reason": "it has tools"}
 
-    assert promised(found) == "at most 5 % errors: not applied, it has tools"
-    assert promised(None) == ""
+    assert promised(from_rest({"promise": found}, Run)) == "at most 5 % errors: not applied, it has tools"
+    assert promised(Run()) == ""
