@@ -17,7 +17,7 @@ from kernel.answers.clusters import (
     cluster_forms,
     entropy,
 )
-from kernel.answers.equality import is_right, same_answer, same_canonical
+from kernel.answers.equality import AnswerComparison, compared, is_right, same_answer, same_canonical
 from kernel.answers.extraction import extract
 from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.merge_guard import may_be_merged
@@ -27,6 +27,7 @@ from kernel.answers.wrapping import without_thinking
 __all__ = [
     "IN_THIS_PROCESS",
     "Agreement",
+    "AnswerComparison",
     "AnswerType",
     "AnswerTypeRules",
     "Cluster",
@@ -38,6 +39,7 @@ __all__ = [
     "canonical",
     "cluster",
     "cluster_forms",
+    "compared",
     "entropy",
     "extract",
     "inferred_type",

@@ -7,9 +7,10 @@ from typing import assert_never
 
 from kernel.answers.answer_types import AnswerType
 from kernel.answers.mathematics.expressions import constant, expression
-from kernel.answers.numbers import LONGEST_NUMBER, rational, spelled
+from kernel.answers.numbers import LONGEST_NUMBER, number_in, rational, spelled
 from kernel.answers.programs import LONGEST_PROGRAM, code_blocks, normalised_program
 from kernel.answers.truths import truth
+from kernel.answers.units import Quantity, unit_name
 from kernel.answers.words import normalised
 from kernel.answers.wrapping import unwrapped
 
@@ -32,8 +33,9 @@ def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()
 
     Returns:
         BOOLEAN: `true` or `false`. CHOICE: an upper-case letter, of an option that exists. NUMBER: an exact rational
-        (see `kernel.answers.numbers`), else the normalised LaTeX of a constant. TEXT: its words, its number where it
-        is nothing else, or its normalised LaTeX. CODE: its Python without layout, or its words.
+        (see `kernel.answers.numbers`) with its unit, where it has one, else the normalised LaTeX of a constant. TEXT:
+        its words, its number where it is nothing else, or its normalised LaTeX. CODE: its Python without layout, or its
+        words.
 
     Source:
         Ours (papers.md 2.3).
@@ -42,7 +44,7 @@ def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()
         >>> canonical("Yes.", AnswerType.BOOLEAN), canonical("(b) Paris", AnswerType.CHOICE)
         ('true', 'B')
         >>> canonical("$1,200.50", AnswerType.NUMBER), canonical("The  Beatles!", AnswerType.TEXT)
-        ('1200.5', 'beatles')
+        ('1200.5 USD', 'beatles')
     """
     match answer_type:
         case AnswerType.BOOLEAN:
@@ -88,8 +90,11 @@ def _option(text: str, options: Sequence[str]) -> str | None:
 
 
 def _number(text: str) -> str | None:
-    number = rational(text)
-    return spelled(number) if number is not None else constant(text)
+    found = number_in(text)
+    if found is None:
+        return constant(text)
+    unit = unit_name(found.currency, found.beside)
+    return Quantity(number=found.number, unit=unit).form if unit else spelled(found.number)
 
 
 def _text(text: str) -> str | None:

@@ -4,15 +4,16 @@ Everything here depends on the answers alone, never on their order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, pairwise
 from math import log
 
 from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.answers.canonical import canonical
-from kernel.answers.equality import is_expression, same_canonical
+from kernel.answers.equality import is_expression, number_form, same_canonical
 from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.merge_guard import may_be_merged
+from kernel.answers.units import CountedNumber, homes, with_units
 from kernel.answers.words import is_short
 from kernel.values import value
 
@@ -27,16 +28,19 @@ class Cluster:
     """A cluster holds answers that are the same.
 
     Attributes:
-        representative: The most frequent spelling of the answers; of several the first in code point order.
+        representative: The most frequent spelling of the answers, of those with a unit where there are any; of several
+            the first in code point order.
         canonical: Canonical form of the representative.
         spellings: Distinct spellings, in code point order.
         count: Answers in the cluster [count, >= 1].
+        without_unit: Those of the spellings that state no unit, where others do.
     """
 
     representative: str
     canonical: str
     spellings: tuple[str, ...]
     count: int
+    without_unit: tuple[str, ...] = ()
 
 
 @value
@@ -80,7 +84,8 @@ def cluster(
         mathematics: Who compares expressions.
 
     Returns:
-        Clusters of equal answers. For TEXT those that the judgement holds for the same are merged too, only where
+        Clusters of equal answers; a number without a unit is in that of its number and any unit that has most answers.
+        For TEXT those that the judgement holds for the same are merged too, only where
         `may_be_merged` allows it and the judgement agrees for every pair across the two: a chain of near-equals never
         merges its ends.
 
@@ -93,10 +98,10 @@ def cluster(
     """
     spellings = _by_form(answers, answer_type, options)
     known = {canonical(alias, answer_type, options=options) for alias in aliases}
-    groups = _grouped(spellings, _equal(spellings, answer_type, known, mathematics))
+    groups = _by_equality(spellings, answer_type, known, mathematics)
     if same_meaning is not None and rules_of(answer_type).is_free_text:
         groups = _merged(groups, spellings, same_meaning)
-    return _clusters(groups, spellings)
+    return _clusters(groups, spellings, answer_type)
 
 
 def cluster_forms(
@@ -109,7 +114,7 @@ def cluster_forms(
         [('2', 3)]
     """
     spellings = {form: Counter({form: count}) for form, count in sorted(Counter(forms).items()) if form}
-    return _clusters(_grouped(spellings, _equal(spellings, answer_type, set(), mathematics)), spellings)
+    return _clusters(_by_equality(spellings, answer_type, set(), mathematics), spellings, answer_type)
 
 
 def candidate_pairs(answers: Sequence[str], answer_type: AnswerType) -> tuple[tuple[str, str], ...]:
@@ -180,6 +185,28 @@ def _by_form(answers: Sequence[str], answer_type: AnswerType, options: Sequence[
     return dict(sorted(forms.items()))
 
 
+def _by_equality(
+    spellings: Mapping[str, Counter[str]], answer_type: AnswerType, known: set[str | None], mathematics: Mathematics
+) -> list[set[str]]:
+    """Return the canonical forms in groups of equal ones: first by their numbers, then by the units of these."""
+    numbers = {form: number_form(form) for form in spellings} if rules_of(answer_type).is_numeric else {}
+    if all(form == number for form, number in numbers.items()):
+        return _grouped(spellings, _equal(spellings, answer_type, known, mathematics))
+    plain: dict[str, Counter[str]] = {}
+    for form, number in numbers.items():
+        plain.setdefault(number, Counter()).update(spellings[form])
+    plain = dict(sorted(plain.items()))
+    equal = _grouped(plain, _equal(plain, answer_type, set(), mathematics))
+    keys = {form: min(group) for group in equal for form in group}
+    forms = list(spellings)
+    counted = [CountedNumber(number=keys[numbers[one]], form=one, count=spellings[one].total()) for one in forms]
+    groups: dict[int, set[str]] = {}
+    for form, home in zip(forms, homes(counted), strict=True):
+        groups.setdefault(home, set()).add(form)
+    pairs = [(a, b) for group in groups.values() for a, b in pairwise(sorted(group))]
+    return _grouped(spellings, [*pairs, *combinations([form for form in spellings if form in known], 2)])
+
+
 def _equal(
     spellings: Mapping[str, Counter[str]], answer_type: AnswerType, known: set[str | None], mathematics: Mathematics
 ) -> list[tuple[str, str]]:
@@ -227,22 +254,33 @@ def _needs_judgement(a: str, b: str) -> bool:
     return not (is_short(a) and is_short(b)) and may_be_merged(a, b)
 
 
-def _clusters(groups: Sequence[set[str]], spellings: Mapping[str, Counter[str]]) -> tuple[Cluster, ...]:
-    clusters = (_cluster(group, spellings) for group in groups)
+def _clusters(
+    groups: Sequence[set[str]], spellings: Mapping[str, Counter[str]], answer_type: AnswerType
+) -> tuple[Cluster, ...]:
+    is_numeric = rules_of(answer_type).is_numeric
+    clusters = (_cluster(group, spellings, is_numeric=is_numeric) for group in groups)
     return tuple(sorted(clusters, key=lambda one: (-one.count, one.canonical)))
 
 
-def _cluster(group: set[str], spellings: Mapping[str, Counter[str]]) -> Cluster:
-    counts = Counter[str]()
-    for form in sorted(group):
-        counts += spellings[form]
-    representative = _representative(counts)
+def _cluster(group: set[str], spellings: Mapping[str, Counter[str]], *, is_numeric: bool) -> Cluster:
+    named = with_units(sorted(group)) if is_numeric else []
+    counts = _counts(group, spellings)
+    representative = _representative(_counts(named or group, spellings))
+    without = [form for form in group if number_form(form) == form] if named else []
     return Cluster(
         representative=representative,
         canonical=next(form for form in sorted(group) if representative in spellings[form]),
         spellings=tuple(sorted(counts)),
         count=counts.total(),
+        without_unit=tuple(sorted(_counts(without, spellings))),
     )
+
+
+def _counts(forms: Iterable[str], spellings: Mapping[str, Counter[str]]) -> Counter[str]:
+    counts = Counter[str]()
+    for form in sorted(forms):
+        counts += spellings[form]
+    return counts
 
 
 def _representative(counts: Counter[str]) -> str:

@@ -1,7 +1,7 @@
 """This module decides when two answers are the same, and when an answer is right (papers.md 2.3).
 
 Equality is exact, so that it never depends on which answer is seen first: 0.333 is not 1/3. Tolerance has its place
-where an answer meets a reference, and only in `is_right`.
+where an answer meets a reference, and only in `compared`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,22 @@ from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.answers.canonical import canonical
 from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics, constant, expression
 from kernel.answers.numbers import decimal_places, has_finite_decimal, is_percentage, rational, spelled
+from kernel.answers.units import assumed_unit, quantity, rounds_quantity, same_quantity
 from kernel.answers.words import is_short
+from kernel.values import value
+
+
+@value
+class AnswerComparison:
+    """A comparison tells whether an answer is right, and what was assumed for that.
+
+    Attributes:
+        right: Whether it is; None where equality cannot decide.
+        unit_assumed: Unit that only one of the two states, and that the other is taken to mean; empty without any.
+    """
+
+    right: bool | None
+    unit_assumed: str = ""
 
 
 def same_answer(
@@ -34,7 +49,8 @@ def same_answer(
         mathematics: Who compares expressions.
 
     Returns:
-        Whether their canonical forms are equal, or mathematics finds them equal (NUMBER, TEXT). Long free text is the
+        Whether their canonical forms are equal, or mathematics finds them equal (NUMBER, TEXT), or quantities are equal
+        after conversion; a number without a unit equals that number of any unit (NUMBER). Long free text is the
         same only word for word: its meaning is not decided here. What is no answer of the type equals nothing, not
         even itself.
 
@@ -43,6 +59,8 @@ def same_answer(
 
     Example:
         >>> same_answer("1,200", "$1200.00", AnswerType.NUMBER), same_answer("1/3", "0.333", AnswerType.NUMBER)
+        (True, False)
+        >>> same_answer("10 km", "10,000 m", AnswerType.NUMBER), same_answer("10 km", "10 miles", AnswerType.NUMBER)
         (True, False)
         >>> same_answer("NYC", "New York", AnswerType.TEXT, aliases=["New York", "NYC", "The Big Apple"])
         True
@@ -63,12 +81,31 @@ def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathema
         >>> same_canonical(r"\sqrt{4}", "2", AnswerType.NUMBER), same_canonical("b", "c", AnswerType.TEXT)
         (True, False)
     """
-    if a == b or not rules_of(answer_type).is_mathematical:
+    rules = rules_of(answer_type)
+    if a == b or not rules.is_mathematical:
         return a == b
+    if rules.is_numeric and (" " in a or " " in b):
+        first, second = quantity(a), quantity(b)
+        if first is not None and second is not None:
+            return same_quantity(first, second)
+        a, b = number_form(a), number_form(b)
+        if a == b:
+            return True
     # Two numbers are compared by their canonical forms alone, and so are words.
     numbers = [form for form in (a, b) if _is_number(form)]
     expressions = [form for form in (a, b) if is_expression(form)]
     return len(expressions) > 0 and len(numbers) + len(expressions) == 2 and mathematics.same(a, b)
+
+
+def number_form(form: str) -> str:
+    """Return the canonical form of a number without its unit; any other form as it is.
+
+    Example:
+        >>> number_form("10000 m"), number_form("12"), number_form("true")
+        ('10000', '12', 'true')
+    """
+    found = quantity(form) if " " in form else None
+    return form if found is None else spelled(found.number)
 
 
 def is_expression(form: str) -> bool:
@@ -90,7 +127,27 @@ def is_right(
     aliases: Sequence[str] = (),
     mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> bool | None:
-    r"""Return whether `answer` is the same as `reference`; None where equality cannot decide.
+    r"""Return whether `answer` is the same as `reference`, as `compared` has it; None where equality cannot decide.
+
+    Example:
+        >>> is_right("0.333", "1/3", AnswerType.NUMBER), is_right("0.34", "1/3", AnswerType.NUMBER)
+        (True, False)
+        >>> is_right("50%", "0.5", AnswerType.NUMBER), is_right("x = 1", "y = 1", AnswerType.CODE)
+        (True, None)
+    """
+    return compared(answer, reference, answer_type, options=options, aliases=aliases, mathematics=mathematics).right
+
+
+def compared(
+    answer: str,
+    reference: str,
+    answer_type: AnswerType,
+    *,
+    options: Sequence[str] = (),
+    aliases: Sequence[str] = (),
+    mathematics: Mathematics = IN_THIS_PROCESS,
+) -> AnswerComparison:
+    r"""Return whether `answer` is the same as `reference`, and what was assumed.
 
     Args:
         answer: An answer alone, as `extract` finds it.
@@ -101,33 +158,41 @@ def is_right(
         mathematics: Who compares expressions.
 
     Returns:
-        True for the same answer as the reference or an alias. For numbers also where one side is a decimal of three
+        Right for the same answer as the reference or an alias. For numbers also where one side is a decimal of three
         or more significant digits that rounds the other, which has no finite decimal (0.333 for 1/3, 1.41 for the
-        root of 2, but not 0.51 for 0.5), and where one side alone is a percentage, in either reading (50% for 50 and
-        for 0.5). None for code that differs in text (tests decide), where either of two texts is long (meaning
-        decides), and where mathematics gave up a comparison for lack of time. False otherwise, and for what is no
-        answer of the type.
+        root of 2, but not 0.51 for 0.5) or another unit (16.1 km for 10 miles), and where one side alone is a
+        percentage, in either reading (50% for 50 and for 0.5). None for code that differs in text (tests decide), where
+        either of two texts is long (meaning decides), and where mathematics gave up a comparison for lack of time.
+        False otherwise, and for what is no answer of the type.
 
     Source:
-        MetaCogAgent III-D, exact match (papers.md 2.3); the tolerance is ours.
+        MetaCogAgent III-D, exact match (papers.md 2.3); the tolerance, and units, are ours.
 
     Example:
-        >>> is_right("0.333", "1/3", AnswerType.NUMBER), is_right("0.34", "1/3", AnswerType.NUMBER)
-        (True, False)
-        >>> is_right("50%", "0.5", AnswerType.NUMBER), is_right("x = 1", "y = 1", AnswerType.CODE)
-        (True, None)
+        >>> compared("10", "10 km", AnswerType.NUMBER)
+        AnswerComparison(right=True, unit_assumed='km')
     """
     if canonical(answer, answer_type, options=options) is None:
-        return False
+        return AnswerComparison(right=False)
     references, undecided = (reference, *aliases), mathematics.undecided
-    if any(same_answer(answer, right, answer_type, options=options, mathematics=mathematics) for right in references):
-        return True
-    if rules_of(answer_type).is_numeric:
-        is_near = any(_rounds(answer, right, mathematics) or _is_percent_of(answer, right) for right in references)
-        return is_near or (None if mathematics.undecided > undecided else False)
+    rules = rules_of(answer_type)
+    same = [
+        one for one in references if same_answer(answer, one, answer_type, options=options, mathematics=mathematics)
+    ]
+    if not same and rules.is_numeric:
+        same = [one for one in references if _is_near(answer, one, mathematics)]
+    if same:
+        assumed = [assumed_unit(answer, one) for one in same] if rules.is_numeric else [""]
+        return AnswerComparison(right=True, unit_assumed=min(assumed, key=bool))
     if mathematics.undecided > undecided:
-        return None
-    return None if _is_undecided(answer, references, answer_type) else False
+        return AnswerComparison(right=None)
+    return AnswerComparison(right=None if _is_undecided(answer, references, answer_type) else False)
+
+
+def _is_near(answer: str, reference: str, mathematics: Mathematics) -> bool:
+    if _rounds(answer, reference, mathematics) or _is_percent_of(answer, reference):
+        return True
+    return rounds_quantity(answer, reference) or rounds_quantity(reference, answer)
 
 
 def _is_undecided(answer: str, references: Sequence[str], answer_type: AnswerType) -> bool:

@@ -1,8 +1,8 @@
 r"""Numbers are read exactly: every number is a fraction, none is a float.
 
-Thousands separators, currencies and units are dropped; a percent sign is a unit as well, so that 50% is the number 50
-and not 0.5 (questions ask "what percentage"; `is_right` also accepts the other reading). Units are not converted: the
-question fixes them, and 5 km and 5 m have the same number.
+Thousands separators are dropped, and what stands beside the number is told apart from it: a currency, or words that may
+be a unit (`kernel.answers.units` knows which are). A percent sign is dropped, so that 50% is the number 50 and not 0.5
+(questions ask "what percentage"; `is_right` also accepts the other reading).
 """
 
 import re
@@ -10,6 +10,7 @@ import unicodedata
 from fractions import Fraction
 
 from kernel.answers.wrapping import unwrapped
+from kernel.values import value
 
 # Bounds of what is read as a number: characters of its text, digits of its parts, power of ten.
 LONGEST_NUMBER = 1_000
@@ -93,6 +94,31 @@ _SUPERSCRIPT = re.compile(r"[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
+@value
+class NumberInText:
+    """A number as a text has it, with what stands beside it.
+
+    Attributes:
+        number: The number, its magnitude included.
+        currency: The currency sign before it; empty without one.
+        beside: The words after it, without its magnitude; empty without any.
+        shown: Its digits as they are written; empty where its value has other digits (a fraction, a magnitude).
+    """
+
+    number: Fraction
+    currency: str = ""
+    beside: str = ""
+    shown: str = ""
+
+
+@value
+class _Beside:
+    """The words after a number: what they multiply it by, and those that are left."""
+
+    scale: int
+    words: str
+
+
 def rational(text: str) -> Fraction | None:
     r"""Return the number that `text` as a whole is; None when it is none, or one beyond the bounds.
 
@@ -104,12 +130,28 @@ def rational(text: str) -> Fraction | None:
         >>> rational("50%"), rational("3 million"), rational("x = 5"), rational("5 or 6"), rational("2ab")
         (Fraction(50, 1), Fraction(3000000, 1), Fraction(5, 1), None, None)
     """
+    found = number_in(text)
+    return None if found is None else found.number
+
+
+def number_in(text: str) -> NumberInText | None:
+    r"""Return the number that `text` as a whole is, with what stands beside it; None as for `rational`.
+
+    Example:
+        >>> found = number_in("$1.5 million per year")
+        >>> found.number, found.currency, found.beside, number_in("3.10 km").shown
+        (Fraction(1500000, 1), '$', 'per year', '3.10')
+    """
     plain = _plain(text) if len(text) <= LONGEST_NUMBER else ""
     if plain.casefold() in NUMBER_WORDS:
-        return Fraction(NUMBER_WORDS[plain.casefold()])
+        return NumberInText(number=Fraction(NUMBER_WORDS[plain.casefold()]))
     found = _NUMBER.fullmatch(plain)
-    scale = _scale(found["unit"], money=bool(found["currency"])) if found else None
-    return _read(found, scale) if found and scale else None
+    beside = _beside(found["unit"], money=bool(found["currency"])) if found else None
+    number = _read(found, beside.scale) if found and beside else None
+    if number is None or found is None or beside is None:
+        return None
+    digits = found["decimal"] if beside.scale == 1 and not (found["power"] or found["exponent"]) else None
+    return NumberInText(number=number, currency=found["currency"], beside=beside.words, shown=digits or "")
 
 
 def is_percentage(text: str) -> bool:
@@ -195,19 +237,20 @@ def _joined(digits: re.Match[str]) -> str:
     return re.sub(r"\D", "", digits[0])
 
 
-def _scale(unit: str, *, money: bool) -> int | None:
-    """Return what a number with this unit is multiplied by: 1, or its magnitude; None when it is no unit."""
+def _beside(unit: str, *, money: bool) -> _Beside | None:
+    """Return what the words after a number are: its magnitude, if any, and what may be its unit; None for others."""
     words = [word for word in re.split(r"[\s/*-]+", unit) if word]
     if not words:
-        return None if unit.strip() else 1
+        return None if unit.strip() else _Beside(scale=1, words="")
     if money or any(word[0] in _CURRENCIES or word.casefold() in _MONEY_NAMES for word in words):
         scale = _MONEY.get(words[0].casefold(), _magnitude(words[0]))
     else:
         scale = _magnitude(words[0])
     units = words if scale is None else words[1:]
     attached = units is words and not unit[0].isspace()
-    fits = len(words) <= _MOST_UNITS and all(_is_unit(word, attached=attached) for word in units)
-    return (scale or 1) if fits else None
+    if len(words) > _MOST_UNITS or not all(_is_unit(word, attached=attached) for word in units):
+        return None
+    return _Beside(scale=scale or 1, words=(unit if scale is None else unit.split(words[0], 1)[1]).strip())
 
 
 def _magnitude(word: str) -> int | None:

@@ -9,10 +9,12 @@ Source: ours (papers.md 2.3); which signs count is ours.
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kernel.answers.answer_types import AnswerType
 from kernel.answers.numbers import rational, spelled
 from kernel.answers.truths import opening_truth, truth
+from kernel.answers.units import CountedNumber, homes, quantity
 from kernel.answers.words import SHORT_CHARACTERS, normalised
 from kernel.answers.wrapping import boxed, unwrapped, without_thinking
 from kernel.values import value
@@ -45,19 +47,28 @@ class UntypedAnswer:
 
     Attributes:
         answer_type: Type that it is read as.
-        canonical: Canonical form of that type.
+        canonical: Canonical form of that type; of a number without its unit.
+        unit: Unit of a number; empty without one.
+        group: The answer that it is the same as among others, where that is another form (`untyped_answers`).
         alternative: Another reading, which counts where another answer is that for certain: "B. Paris" where another
             is "B".
     """
 
     answer_type: AnswerType
     canonical: str
+    unit: str = ""
+    group: str = ""
     alternative: "UntypedAnswer | None" = None
 
     @property
     def identity(self) -> tuple[AnswerType, str]:
-        """Return the type and canonical form, which two answers share if and only if they are the same."""
-        return self.answer_type, self.canonical
+        """Return the type and form, which two answers of `untyped_answers` share if and only if they are the same."""
+        return self.answer_type, self.group or self.form
+
+    @property
+    def form(self) -> str:
+        """Return the canonical form with its unit."""
+        return f"{self.canonical} {self.unit}".rstrip()
 
 
 def untyped_answer(text: str) -> UntypedAnswer | None:
@@ -75,7 +86,10 @@ def untyped_answer(text: str) -> UntypedAnswer | None:
         return UntypedAnswer(answer_type=AnswerType.CHOICE, canonical=option[1])
     number = rational(bare.rstrip("."))
     if number is not None:
-        return UntypedAnswer(answer_type=AnswerType.NUMBER, canonical=spelled(number))
+        unit = quantity(bare.rstrip("."))
+        return UntypedAnswer(
+            answer_type=AnswerType.NUMBER, canonical=spelled(number), unit=unit.unit if unit is not None else ""
+        )
     opening = opening_truth(bare)
     known = truth(opening) if opening else None
     if known is not None:
@@ -94,10 +108,12 @@ def untyped_answers(texts: Iterable[str]) -> list[UntypedAnswer | None]:
         ['B', 'B', 'he has 12 left']
         >>> [answer.canonical for answer in untyped_answers(["J. Verne", "J. S. Bach"])]
         ['j verne', 'j s bach']
+        >>> [answer.identity[1] for answer in untyped_answers(["10 km", "10", "10 miles", "10,000 m"])]
+        ['10 km', '10 km', '10 mi', '10 km']
     """
     answers = [untyped_answer(text) for text in texts]
     clear = {answer.identity for answer in answers if answer is not None}
-    return [_settled(answer, clear) if answer is not None else None for answer in answers]
+    return _with_units([_settled(answer, clear) if answer is not None else None for answer in answers])
 
 
 def concluding_text(text: str) -> str | None:
@@ -121,6 +137,18 @@ def concluding_text(text: str) -> str | None:
 def _settled(answer: UntypedAnswer, clear: set[tuple[AnswerType, str]]) -> UntypedAnswer:
     other = answer.alternative
     return other if other is not None and other.identity in clear else answer
+
+
+def _with_units(answers: list[UntypedAnswer | None]) -> list[UntypedAnswer | None]:
+    """Return the answers, of which numbers name the first that is equal by its unit."""
+    numbers = [(at, one) for at, one in enumerate(answers) if one and one.answer_type is AnswerType.NUMBER]
+    found = homes([CountedNumber(number=one.canonical, form=one.form) for _, one in numbers])
+    named = dict[int, str]()
+    for (_, one), home in zip(numbers, found, strict=True):
+        if one.unit:
+            named.setdefault(home, one.form)
+    groups = {at: named[home] for (at, _), home in zip(numbers, found, strict=True) if home in named}
+    return [replace(one, group=groups[at]) if one and at in groups else one for at, one in enumerate(answers)]
 
 
 def _alternative(bare: str) -> UntypedAnswer | None:

@@ -4,8 +4,10 @@ Source: MetaCogAgent Eq. 3 (papers.md 3.3): the answer is argmax_y sum_i c_i 1[y
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from kernel.answers import IN_THIS_PROCESS, AnswerType, Cluster, Mathematics, SameMeaning, cluster, extract, rules_of
+from kernel.answers.units import assumed_unit
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -34,12 +36,14 @@ class VoteCount:
         share: Its share of all valid votes' weight [0..1].
         weights: Weight by canonical answer [>= 0].
         answers: Canonical answer of each agent that gave a valid one.
+        units_assumed: Unit that the answer of an agent is taken to mean, where it states none and equal answers do.
     """
 
     answer: str | None
     share: float | None
     weights: Mapping[str, float]
     answers: Mapping[str, str]
+    units_assumed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def winners(self) -> frozenset[str]:
@@ -109,6 +113,11 @@ def count_votes(
         share=round(weights[winner] / sum(weights.values()), DECIMALS),
         weights=rounded,
         answers={ballot.agent: home.canonical for ballot, home in valid},
+        units_assumed={
+            ballot.agent: assumed_unit(ballot.answer or "", home.canonical)
+            for ballot, home in valid
+            if (ballot.answer or "").strip() in home.without_unit
+        },
     )
 
 

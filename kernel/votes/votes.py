@@ -5,6 +5,7 @@ here.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from math import log
 
@@ -16,6 +17,8 @@ from kernel.answers import (
     rules_of,
     same_canonical,
 )
+from kernel.answers.equality import number_form
+from kernel.answers.units import CountedNumber, homes, with_units
 from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.thresholds import reaches
@@ -179,14 +182,17 @@ class VoteGroup:
     """A group holds the votes for one answer.
 
     Attributes:
-        canonical: Canonical form of its first answer; of programs, a name of the group.
+        canonical: Canonical form of its first answer, of those with a unit where there are any; of programs, a name of
+            the group.
         votes: Indexes of its votes, in the order in which they came [>= 0].
         log_odds: Sum of the voters' log-odds of being right [log-odds].
+        without_unit: Those of its votes that state no unit, where others do [>= 0].
     """
 
     canonical: str
     votes: tuple[int, ...]
     log_odds: float
+    without_unit: tuple[int, ...] = ()
 
 
 def default_agree(msv: MSV | None, default: int = DEFAULT_RULE.agree) -> int:
@@ -239,7 +245,8 @@ def vote_groups(
 
     Returns:
         Larger groups first; of equal ones that with the larger sum of log-odds, then that whose first vote came first.
-        A vote joins the first group with an equal answer. Programs that pass the tests form one group, which wins
+        A vote joins the first group with an equal answer; a number without a unit that of its number and any unit that
+        has most votes, of several the first. Programs that pass the tests form one group, which wins
         whatever its size; all others stand alone.
 
     Source:
@@ -252,16 +259,43 @@ def vote_groups(
         [('1000', (1, 3)), ('4', (0,))]
     """
     keys: list[str | None] = []
-    for vote in votes:
-        form = None if vote.answer is None else canonical(vote.answer, answer_type, options=options)
+    forms = [None if one.answer is None else canonical(one.answer, answer_type, options=options) for one in votes]
+    rules = rules_of(answer_type)
+    for vote, form in zip(votes, forms, strict=True):
         known = dict.fromkeys(key for key in keys if key is not None)
         if form is None:
             keys.append(None)
-        elif rules_of(answer_type).is_program:
+        elif rules.is_program:
             keys.append(PASSING if vote.passes_tests else f"{len(keys)}: {form}")
         else:
-            keys.append(next((key for key in known if same_canonical(form, key, answer_type, mathematics)), form))
-    return grouped_by_key(keys, votes)
+            plain = number_form(form) if rules.is_numeric else form
+            keys.append(next((key for key in known if same_canonical(plain, key, answer_type, mathematics)), plain))
+    return _with_units(keys, forms, votes) if rules.is_numeric else grouped_by_key(keys, votes)
+
+
+def _with_units(
+    keys: Sequence[str | None], forms: Sequence[str | None], votes: Sequence[Vote]
+) -> tuple[VoteGroup, ...]:
+    """Return the groups of numbers, after those that are equal without their units were told apart by these."""
+    valid = [(place, key, form) for place, (key, form) in enumerate(zip(keys, forms, strict=True)) if key and form]
+    found = homes([CountedNumber(number=key, form=form) for _, key, form in valid])
+    with_unit = {place for place, _, form in valid if number_form(form) != form}
+    members: dict[int, list[int]] = {}
+    for (place, _, _), home in zip(valid, found, strict=True):
+        members.setdefault(home, []).append(place)
+    named: list[str | None] = [None] * len(votes)
+    for places in members.values():
+        names = with_units(form for place in places if (form := forms[place]) is not None)
+        name = names[0] if names else keys[places[0]]
+        for place in places:
+            named[place] = name
+    groups = grouped_by_key(named, votes)
+    return tuple(
+        replace(one, without_unit=tuple(place for place in one.votes if place not in with_unit))
+        if with_unit.intersection(one.votes)
+        else one
+        for one in groups
+    )
 
 
 def grouped_by_key(keys: Sequence[str | None], votes: Sequence[Vote]) -> tuple[VoteGroup, ...]:
@@ -292,7 +326,9 @@ def grouped_by_key(keys: Sequence[str | None], votes: Sequence[Vote]) -> tuple[V
 
 
 def shown_vote(group: VoteGroup, votes: Sequence[Vote]) -> int:
-    """Return the index of the vote whose text answers for its group: the first that is no program [>= 0].
+    """Return the index of the vote whose text answers for its group [>= 0].
+
+    That is the first that is no program, of those that state its unit where there are any.
 
     Example:
         >>> votes = [Vote(source=VoteSource(model="m", mode=mode), answer="4") for mode in VoteMode]
@@ -301,8 +337,9 @@ def shown_vote(group: VoteGroup, votes: Sequence[Vote]) -> int:
         >>> shown_vote(VoteGroup(canonical="4", votes=(2,), log_odds=0.0), votes)
         2
     """
-    in_words = (index for index in group.votes if votes[index].source.mode is not VoteMode.PROGRAM)
-    return next(in_words, group.votes[0])
+    in_words = [index for index in group.votes if votes[index].source.mode is not VoteMode.PROGRAM]
+    with_unit = [index for index in in_words if index not in group.without_unit]
+    return (with_unit or in_words or group.votes)[0]
 
 
 def _passes(group: VoteGroup, votes: Sequence[Vote]) -> bool:

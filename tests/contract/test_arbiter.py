@@ -20,6 +20,16 @@ async def test_samples_that_exist_are_measured(arbiter: Api) -> None:
     assert (reply["novelty"], reply["summary"]) == (None, None)
 
 
+async def test_a_truth_in_another_unit_is_converted_and_an_assumed_unit_is_reported(arbiter: Api) -> None:
+    converted = await arbiter.ask("Measure", answer_type="NUMBER", solver_answers=["10 km"], truth="10,000 m")
+    other = await arbiter.ask("Measure", answer_type="NUMBER", solver_answers=["10 km", "10"], truth="10 miles")
+    assumed = await arbiter.ask("Measure", answer_type="NUMBER", solver_answers=["10"], truth="10 miles")
+
+    assert (converted["correct"], converted["unit_assumed"]) == (True, "")
+    assert (other["answer"], other["solver"], other["correct"]) == ("10 km", {"10 km": 2}, False)
+    assert (assumed["correct"], assumed["unit_assumed"]) == (True, "mi")
+
+
 async def test_a_batch_has_one_reply_a_question_and_a_summary(arbiter: Api) -> None:
     batch = [
         {"id": "a", "solver_answers": ["1", "2"], "arbiter_answers": ["1"], "truth": "1"},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernel.answers import Mathematics, is_right
+from kernel.answers import AnswerComparison, Mathematics, compared
 from kernel.arbitration.claims import ClaimShares
 from kernel.arbitration.consensus import ConsensusChoice, consensus_choice
 from kernel.arbitration.failures import FailureEvidence, failure_regimes, is_overconfident_error
@@ -105,7 +105,8 @@ def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[Judge
 def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds) -> JudgedQuestions:
     choice = consensus_choice(tally.solver, tally.arbiter, question.without_arbiter)
     right = _Correctness(question)
-    correct = right(choice.answer) if choice else None
+    judged_answer = right.of(choice.answer) if choice else AnswerComparison(right=None)
+    correct = judged_answer.right
     vote = consensus_choice(tally.solver, {})
     traced = question.traced if isinstance(question.traced, ClaimShares) else None
     evidence = FailureEvidence(
@@ -124,6 +125,7 @@ def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds
         arbiter_invalid_share=row.number(row.info.arbiter_invalid_share),
         **_trace_measures(traced, thresholds),
         correct=correct,
+        unit_assumed=judged_answer.unit_assumed,
         overconfident_error=is_overconfident_error(
             correct, choice.confidence if choice else None, thresholds.overconfident_above
         ),
@@ -142,16 +144,21 @@ class _Correctness:
 
     def __init__(self, question: Judgement) -> None:
         self._question = question
-        self._known: dict[str, bool | None] = {}
+        self._known: dict[str, AnswerComparison] = {}
 
     def __call__(self, answer: str) -> bool | None:
+        return self.of(answer).right
+
+    def of(self, answer: str) -> AnswerComparison:
+        """Return whether an answer is right, and what was assumed."""
         if answer not in self._known:
             spelling = self._question.counted.spelled.get(answer, answer)
-            self._known[answer] = None if self._question.truth is None else _is_right(spelling, self._question)
+            is_known = self._question.truth is not None
+            self._known[answer] = _compared(spelling, self._question) if is_known else AnswerComparison(right=None)
         return self._known[answer]
 
 
-def _is_right(answer: str, question: Judgement) -> bool | None:
+def _compared(answer: str, question: Judgement) -> AnswerComparison:
     assert question.truth is not None
     form = question.form
     if (
@@ -159,8 +166,8 @@ def _is_right(answer: str, question: Judgement) -> bool | None:
         and is_already_canonical(answer, form.answer_type)
         and is_already_canonical(question.truth, form.answer_type)
     ):
-        return answer == question.truth
-    return is_right(
+        return AnswerComparison(right=answer == question.truth)
+    return compared(
         answer,
         question.truth,
         form.answer_type,

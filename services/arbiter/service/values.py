@@ -191,6 +191,7 @@ class Measures:
     structured_disagreement: bool | None = None
     failure_regimes: Sequence[Regime] = ()
     undefined_reasons: Mapping[str, str] = field(default_factory=dict)
+    unit_assumed: str = ""
 
 
 @value
@@ -371,6 +372,7 @@ class MeasureResponse:
     summary: MeasureSummary | None = None
     duration_ms: float = 0.0
     confidence_state: ProbabilityState | None = None
+    unit_assumed: str = ""
 
 
 @value

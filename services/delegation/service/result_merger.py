@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from chassis.errors import RequestOverLimit
 from chassis.prompts import shortened
 from inference import Call, UnparsableOutput, WorkKind, read_document
-from kernel.answers import AnswerType, SameMeaning, candidate_pairs, extract, is_right
+from kernel.answers import AnswerType, SameMeaning, candidate_pairs, compared, extract
 from kernel.confidence.rules import Checker
 from kernel.confidence.voting import answer_in
 from kernel.conversation import chat_of_prompt
@@ -124,11 +124,14 @@ class ResultMerger:
             correct, detail = False, "the text holds no answer"
         else:
             mathematics = self.calculator.within(task.spend.seconds_left)
-            correct = await mathematics.run(
-                is_right, answer, expected.answer, kind, aliases=expected.aliases, mathematics=mathematics
+            comparison = await mathematics.run(
+                compared, answer, expected.answer, kind, aliases=expected.aliases, mathematics=mathematics
             )
+            correct = comparison.right
             details = {True: "equal to the expected answer", False: "not equal to the expected answer"}
             detail = details[correct] if correct is not None else mathematics.timeout_reason or "equality cannot tell"
+            if comparison.unit_assumed:
+                detail = f"{detail}; one of the two states no unit, and is taken to mean {comparison.unit_assumed}"
             if correct is None and mathematics.timeout_reason:
                 task.degraded_reasons.append(f"{detail}; it is not known whether the answer is right")
         return AnswerLabel(correct=correct, checker=Checker.EXPECTED, detail=detail, judged_at=self.now())

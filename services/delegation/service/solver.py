@@ -54,9 +54,9 @@ class TaskSolution:
 
     @property
     def winner(self) -> AgentAnswered | None:
-        """Return the first agent whose answer won; else the first that wrote any text."""
-        won = (each for each in self.answers if each.won)
-        return next(won, next((each for each in self.answers if each.text), None))
+        """Return the first agent whose answer won, of those that state its unit; else the first that wrote any text."""
+        won = [each for each in self.answers if each.won] or [each for each in self.answers if each.text][:1]
+        return min(won, key=lambda each: bool(each.unit_assumed), default=None)
 
 
 class TaskSolver:
@@ -125,6 +125,7 @@ class TaskSolver:
                 answer=votes.answers.get(each.agent),
                 written=written[each.agent] if each.agent in votes.answers else None,
                 won=each.agent in votes.winners,
+                unit_assumed=votes.units_assumed.get(each.agent, ""),
             )
             for each in self._answers
         ]

@@ -219,6 +219,7 @@ class AgentAnswered:
     truncated: bool = False
     failure: str = ""
     written: str | None = None
+    unit_assumed: str = ""
 
 
 @value

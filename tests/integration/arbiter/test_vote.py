@@ -76,6 +76,24 @@ async def test_two_that_agree_end_the_vote(api: Api, scripted: ScriptedLLM) -> N
     assert (end["degraded"], end["degraded_reasons"]) == (False, [])
 
 
+async def test_votes_are_told_apart_by_their_units(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("10 miles", "10", "10 km", "10,000 m"))
+
+    end = await api.ask("Vote", question="How far is it?", answer_type="NUMBER", agree=3, seed=7)
+
+    found = [(group["answer"], group["votes"], group["without_unit"]) for group in end["groups"]]
+    assert found == [("10 km", [1, 2, 3], [1]), ("10 mi", [0], [])]
+    assert (end["outcome"], end["winner"], end["answer"]) == ("DECIDED", "10 km", sample_text("10 km"))
+
+
+async def test_two_currencies_are_two_answers(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("5 euros", "$5", "5 EUR"))
+
+    end = await api.ask("Vote", question="How much is it?", answer_type="NUMBER", seed=7)
+
+    assert [(group["answer"], group["votes"]) for group in end["groups"]] == [("5 EUR", [0, 2]), ("5 USD", [1])]
+
+
 async def test_the_draft_is_the_first_vote_and_costs_nothing_more(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = Spoken(answers("4"))
 

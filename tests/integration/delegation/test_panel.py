@@ -46,6 +46,29 @@ async def test_a_panel_of_five_stops_after_two_equal_answers(five: Scenario, api
     assert response["degraded_reasons"] == []
 
 
+async def test_an_answer_without_a_unit_counts_with_one_and_vote_and_label_report_it(five: Scenario, api: str) -> None:
+    five.script({"eve": "Final Answer: 40", "dan": "Final Answer: 40 euros", "cleo": "Final Answer: $40"}, **UNSURE)
+
+    agreed = await five.process(api, first_agent="ada", expected={"answer": "40 EUR", "answer_type": "NUMBER"})
+    other = await five.process(api, first_agent="ada", expected={"answer": "40 dollars", "answer_type": "NUMBER"})
+
+    assert [(vote["agent"], vote["answer"], vote["unit_assumed"]) for vote in agreed["votes"]] == [
+        ("eve", "40 EUR", "EUR"),
+        ("dan", "40 EUR", ""),
+    ]
+    assert (agreed["label"]["correct"], agreed["label"]["detail"]) == (True, "equal to the expected answer")
+    assert (other["answer"], other["label"]["correct"]) == ("40 EUR", False)
+
+
+async def test_a_label_reports_the_unit_that_it_assumes(five: Scenario, api: str) -> None:
+    five.script({name: "Final Answer: 40" for name in RECORDS}, **UNSURE)
+
+    response = await five.process(api, first_agent="ada", expected={"answer": "40 EUR", "answer_type": "NUMBER"})
+
+    detail = "equal to the expected answer; one of the two states no unit, and is taken to mean EUR"
+    assert (response["label"]["correct"], response["label"]["detail"]) == (True, detail)
+
+
 async def test_agents_that_were_not_asked_learn_nothing(five: Scenario, api: str) -> None:
     answers = {"eve": "Final Answer: 41", "dan": "Final Answer: 40", "cleo": "Final Answer: 40.0"}
     five.script(answers, **UNSURE)

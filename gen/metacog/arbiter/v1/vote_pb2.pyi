@@ -530,13 +530,18 @@ class VoteGroup(_message.Message):
     ANSWER_FIELD_NUMBER: _builtins.int
     VOTES_FIELD_NUMBER: _builtins.int
     LOG_ODDS_FIELD_NUMBER: _builtins.int
+    WITHOUT_UNIT_FIELD_NUMBER: _builtins.int
     answer: _builtins.str
-    """The answer in canonical form; of programs, a name of the group."""
+    """The answer in canonical form, with its unit where a vote states one; of programs, a name of the group."""
     log_odds: _builtins.float
     """Sum of the voters' log-odds of being right, which decides between groups of equal size."""
     @_builtins.property
     def votes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Numbers of its votes, in the order in which they came."""
+
+    @_builtins.property
+    def without_unit(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Those of its votes that state no unit, where others do: they are taken to mean it."""
 
     def __init__(
         self,
@@ -544,10 +549,11 @@ class VoteGroup(_message.Message):
         answer: _builtins.str = ...,
         votes: _abc.Iterable[_builtins.int] | None = ...,
         log_odds: _builtins.float = ...,
+        without_unit: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "log_odds", b"log_odds", "votes", b"votes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "log_odds", b"log_odds", "votes", b"votes", "without_unit", b"without_unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -649,8 +655,8 @@ class VoteFinished(_message.Message):
     outcome: Global___VoteOutcome.ValueType
     """Whether enough votes agree."""
     answer: _builtins.str
-    """Text of the first vote for the winning answer that is no program, else the answer as the first program printed it;
-    empty when it abstained.
+    """Text of the first vote for the winning answer that is no program, of those that state its unit, else the answer as
+    the first program printed it; empty when it abstained.
     """
     winner: _builtins.str
     """The winning answer in canonical form; left out (null on REST) when it abstained."""

@@ -1024,6 +1024,7 @@ class Vote(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     WRITTEN_FIELD_NUMBER: _builtins.int
+    UNIT_ASSUMED_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Identifier of the agent."""
     model: _builtins.str
@@ -1044,6 +1045,8 @@ class Vote(_message.Message):
     """Why there is no text; empty when there is one."""
     written: _builtins.str
     """Its answer as it is written in the text; left out (null on REST) when none could be extracted."""
+    unit_assumed: _builtins.str
+    """Unit that its answer is taken to mean: that of the answers it is counted with, where it states none itself."""
     @_builtins.property
     def usage(self) -> _envelope_pb2.StageUsage:
         """What it spent."""
@@ -1062,10 +1065,11 @@ class Vote(_message.Message):
         truncated: _builtins.bool = ...,
         failure: _builtins.str = ...,
         written: _builtins.str | None = ...,
+        unit_assumed: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_written", b"_written", "answer", b"answer", "usage", b"usage", "written", b"written"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_written", b"_written", "agent", b"agent", "answer", b"answer", "duration_ms", b"duration_ms", "failure", b"failure", "model", b"model", "text", b"text", "truncated", b"truncated", "usage", b"usage", "weight", b"weight", "won", b"won", "written", b"written"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_written", b"_written", "agent", b"agent", "answer", b"answer", "duration_ms", b"duration_ms", "failure", b"failure", "model", b"model", "text", b"text", "truncated", b"truncated", "unit_assumed", b"unit_assumed", "usage", b"usage", "weight", b"weight", "won", b"won", "written", b"written"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer: _TypeAlias = _typing.Literal["answer"]  # noqa: Y015
     _WhichOneofArgType__answer: _TypeAlias = _typing.Literal["_answer", b"_answer"]  # noqa: Y015

@@ -105,6 +105,7 @@ class AnswerVotes:
     answer: str
     votes: Sequence[int]
     log_odds: float
+    without_unit: Sequence[int] = ()
 
 
 @value

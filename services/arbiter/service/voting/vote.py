@@ -287,7 +287,7 @@ class VoteRun:
         return answered
 
     async def _count(self, source: VoteSource, answered: Answered) -> None:
-        led_by = self._groups[0].canonical if self._groups else None
+        led_by = self._groups[0].votes[0] if self._groups else None
         self._votes.append(Vote(source=source, answer=answered.answer, passes_tests=answered.passes_tests))
         question = self._voters.question
         self._groups = await self._mathematics.run(
@@ -305,7 +305,7 @@ class VoteRun:
             invalid_reason="" if canonical is not None and not answered.reason else answered.reason,
             completion_tokens=answered.tokens,
             truncated=answered.truncated,
-            changed_lead=bool(self._groups) and self._groups[0].canonical != led_by,
+            changed_lead=bool(self._groups) and self._groups[0].votes[0] != led_by,
             duration_ms=answered.duration_ms,
             source_model=_parted(source).model,
             written=None if canonical is None else answered.answer,
@@ -329,7 +329,10 @@ class VoteRun:
             outcome=outcome,
             answer=_shown_text(shown) if shown else "",
             winner=winner.canonical if winner else None,
-            groups=[AnswerVotes(answer=one.canonical, votes=one.votes, log_odds=one.log_odds) for one in self._groups],
+            groups=[
+                AnswerVotes(answer=one.canonical, votes=one.votes, log_odds=one.log_odds, without_unit=one.without_unit)
+                for one in self._groups
+            ],
             votes=self._cast,
             stop_reason=stop,
             answer_type=self._voters.question.answer_type,

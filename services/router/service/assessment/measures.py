@@ -316,7 +316,7 @@ class ShortAnswerSampler:
         return ShortAnswers(samples=samples, groups=await self._by_meaning([sample.text for sample in samples], spend))
 
     async def _by_meaning(self, texts: Sequence[str], spend: Spend) -> GroupedAnswers:
-        groups = grouped(texts)
+        groups = await asyncio.to_thread(grouped, texts)  # two units load what converts them
         if self._similarities is None or len(groups.words) < 2:
             return groups
         cosines = await self._similarities([groups.representatives[place] for place in groups.words], spend)
@@ -438,7 +438,7 @@ class DraftMeasure:
         if isinstance(draft, MeasureError):
             reasons = dict.fromkeys(("correctness", "conflict"), f"there is no draft: {draft.reason}")
             return MeasureResult(reasons=reasons, prompt_digests=digests, samples=samples)
-        supported = support(draft.text, samples)
+        supported = await asyncio.to_thread(support, draft.text, samples)
         parts = {
             "check": await self._check(subject, draft, spend),
             "draft_likelihood": conclusion_likelihood(draft.logprobs or ()),

@@ -43,10 +43,10 @@ def always(a: str, b: str) -> bool:
     return True
 
 
-def test_spellings_of_one_answer_are_one_cluster_under_the_most_frequent() -> None:
+def test_spellings_of_one_answer_are_one_cluster_under_the_most_frequent_with_a_unit() -> None:
     (first, second) = cluster(["1000", "1,000", "7", "1,000", "$1000"], NUMBER)
 
-    assert (first.representative, first.canonical, first.count) == ("1,000", "1000", 4)
+    assert (first.representative, first.canonical, first.count) == ("$1000", "1000 USD", 4)
     assert first.spellings == ("$1000", "1,000", "1000")
     assert (second.representative, second.count) == ("7", 1)
 
