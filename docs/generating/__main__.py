@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from docs.generating import contract, faults, notices, settings, soak
+from docs.generating import contract, faults, notices, settings, soak, what_holds
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,6 +20,7 @@ def files() -> dict[Path, str]:
         ROOT / faults.PAGE: faults.page(ROOT),
         ROOT / soak.PAGE: soak.page(ROOT),
         ROOT / notices.PAGE: notices.page(ROOT),
+        ROOT / what_holds.PAGE: what_holds.page(ROOT),
     }
 
 
