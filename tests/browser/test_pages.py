@@ -158,6 +158,17 @@ async def test_files_that_are_not_text_and_empty_searches_show_a_message(tab: Ta
     await tab.page.locator("#hits .notice", has_text="Enter a text to search for.").wait_for()
 
 
+async def test_on_a_phone_no_cell_of_a_run_covers_its_neighbour(phone: Tab, stack: Stack) -> None:
+    await asked(stack, "What is 4 times 10?", strategy="delegation", answer_type="NUMBER")
+
+    await phone.go("/runs?strategy=delegation")
+
+    fits = "cells => cells.map(cell => [cell.dataset.label, cell.scrollWidth <= cell.clientWidth])"
+    cells = await phone.page.locator(".runs tbody tr").first.locator("td[data-label]").evaluate_all(fits)
+    assert len(cells) == 7
+    assert [label for label, fitting in cells if not fitting] == []
+
+
 @pytest.mark.parametrize("name", PAGES)
 async def test_every_page_fits_a_phone_in_the_dark(name: str, phone: Tab) -> None:
     await phone.go(PAGES[name])
