@@ -142,13 +142,13 @@ def count(number_: object, one: str, many: str = "") -> str:
 
 
 def words(name: object) -> str:
-    """Format an identifier as words.
+    """Format an identifier as words; `unknown` for None, as which a word of a newer service arrives.
 
     Example:
-        >>> words("knowledge_retrieval"), words("SOLVERS_AGREE")
-        ('knowledge retrieval', 'solvers agree')
+        >>> words("knowledge_retrieval"), words("SOLVERS_AGREE"), words(None)
+        ('knowledge retrieval', 'solvers agree', 'unknown')
     """
-    return str(name).replace("_", " ").lower()
+    return UNKNOWN if name is None else str(name).replace("_", " ").lower()
 
 
 def system(name: object) -> str:
@@ -187,29 +187,29 @@ def reason(reason: str, chosen: str = "") -> str:
     return _ROUTING_REASONS.get(reason, words(reason))
 
 
-def panel_stop(reason: str) -> str:
+def panel_stop(reason: str | None) -> str:
     """Return why no further agent of a panel was asked."""
-    return _PANEL_STOPS.get(reason, words(reason))
+    return _PANEL_STOPS.get(reason or "", words(reason))
 
 
-def escalation_reason(reason: str) -> str:
+def escalation_reason(reason: str | None) -> str:
     """Return why a stronger model was asked."""
-    return _ESCALATION_REASONS.get(reason, words(reason))
+    return _ESCALATION_REASONS.get(reason or "", words(reason))
 
 
-def mode_reason(reason: str) -> str:
+def mode_reason(reason: str | None) -> str:
     """Format the reason for the executor of a task."""
-    return _MODE_REASONS.get(reason, words(reason))
+    return _MODE_REASONS.get(reason or "", words(reason))
 
 
-def stopping_reason(reason: str) -> str:
+def stopping_reason(reason: str | None) -> str:
     """Format the reason for the end of the sampling."""
-    return _STOPPING_REASONS.get(reason, words(reason))
+    return _STOPPING_REASONS.get(reason or "", words(reason))
 
 
-def answer_source(name: str) -> str:
+def answer_source(name: str | None) -> str:
     """Format the source of an arbitrated answer."""
-    return _ANSWER_SOURCES.get(name, words(name))
+    return _ANSWER_SOURCES.get(name or "", words(name))
 
 
 def source(name: str) -> str:

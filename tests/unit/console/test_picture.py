@@ -299,3 +299,13 @@ def test_an_unknown_verbalized_confidence_is_unknown_and_a_known_zero_is_zero() 
     assert ada.count("unknown") >= 2
     assert "~0.00" not in ada
     assert ("~0.00" in ben, "unknown" in ben) == (True, False)
+
+
+def test_a_word_that_only_a_newer_service_knows_is_unknown() -> None:
+    counts = {"solver": {"4": 5}, "arbiter": {"4": 5}, "answer": "4"}
+    account = counts | {"answer_source": "ARBITER", "stopping_reason": "OF_TOMORROW", "solver_results": []}
+
+    shown = drawn("panels/arbitration.html", picture=ended_as(run("arbiter", deliberation=account)))
+
+    assert "sampling ended because unknown" in shown
+    assert "none" not in shown
