@@ -15,6 +15,7 @@ from rich.progress import Progress
 
 from cli.evaluation.autogen import autogen
 from cli.evaluation.benchmark import benchmark
+from cli.evaluation.calibration import calibration
 from cli.evaluation.common import (
     COLUMNS,
     ROUTER,
@@ -52,6 +53,7 @@ app.command()(compare)
 app.command("mc-mas")(mc_mas)
 app.command()(autogen)
 app.command()(benchmark)
+app.command()(calibration)
 app.command()(delegation)
 app.command()(detectable)
 app.command()(dialectic)

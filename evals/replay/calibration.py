@@ -254,6 +254,26 @@ def _outcome(pattern: Sequence[int], sources: Sequence[VoteSource], stops: bool)
     return (groups[0].votes, sum(len(group.votes) for group in groups)) if groups else None
 
 
+def held_out_chances(panels: Panels, firsts: Sequence[Agent]) -> Sequence[tuple[Floats, Floats]]:
+    """Return for each System 1 model the probability that the winner of its panel is right, and whether it is.
+
+    All five vote. The prior is fitted on the fitting half without the model; questions of that half, and those without
+    a valid vote, are NaN. None where there are too few models.
+    """
+    recorded = panels.recorded
+    if len(firsts) < 3 or len({agent.model for agent in recorded.agents.values()}) < VOTES + 1:
+        return ()
+    found = []
+    for first in firsts:
+        others = [one for one in firsts if one.model != first.model]
+        prior = prior_of([_training(panels.votes(one, first.model, False), recorded.fitting) for one in others])
+        voted = panels.votes(first, "", False)
+        reported = voted.valid & ~recorded.fitting
+        chances = np.where(reported, _chances(probability_model(prior), voted.evidence)[voted.which], np.nan)
+        found.append((chances, np.where(reported, voted.right.astype(np.float64), np.nan)))
+    return found
+
+
 def _model_figures(
     panels: Panels, firsts: Sequence[Agent], first: Agent, stops: bool, chance: Chance, draws: int
 ) -> Mapping[tuple[str, int], Figures]:

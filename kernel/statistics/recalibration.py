@@ -142,6 +142,34 @@ def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> 
     )
 
 
+def cross_fitted(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> Array:
+    """Return each confidence as it would be served by the map that the labels of the other folds give [0..1].
+
+    As in the product there is no map with fewer than `MINIMUM_LABELS` labels, nor where none is better.
+
+    Args:
+        confidences: Beliefs that the answers are right [0..1].
+        scores: How right they were [0..1].
+        folds: How many [count, >= 2].
+
+    Raises:
+        ValueError: For numbers that do not fit together.
+
+    Example:
+        >>> cross_fitted([0.9, 0.2], [1, 0]).tolist()
+        [0.9, 0.2]
+    """
+    beliefs, labels = checked_arrays(confidences, scores)
+    served = beliefs.copy()
+    for part in stratified_folds(labels >= RIGHT, folds, np.random.default_rng(SEED)):
+        rest = np.delete(np.arange(len(beliefs)), part)
+        if len(rest) >= MINIMUM_LABELS:
+            found = recalibration(beliefs[rest], labels[rest], folds)
+            points = found.points if found.improves else ()
+            served[part] = [calibrated(points, float(belief)) for belief in beliefs[part]]
+    return served
+
+
 def calibrated(points: Points, confidence: float) -> float:
     """Return a confidence as a map serves it [0..1]; without points as it is.
 

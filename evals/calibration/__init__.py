@@ -1,0 +1,1 @@
+"""How far confidences can be trusted after recalibration, kind by kind, on labels that the map has not seen."""
