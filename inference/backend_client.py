@@ -25,8 +25,9 @@ from inference.http.http_transport import HttpTransport
 from inference.http.open_stream import OpenStream
 from inference.http.timing import DeadlineScope, Timing
 from inference.http.transport import Transport
-from inference.json_fields import parse_object
+from inference.json_fields import object_of, objects_of, parse_object
 from inference.sampling.merging import reply_of
+from inference.sampling.passing import passed_usage, read_passed
 from inference.sampling.sampler import (
     CallSource,
     ForwardedRequest,
@@ -47,7 +48,7 @@ from inference.spend import Spend
 from inference.streaming.forwarding import ForwardedStream, check_stream_samples
 from inference.streaming.gathering import merge_chunks
 from inference.streaming.sample_stream import SampleStream
-from inference.values import Call, Completion, ModelInfo, Reply, Structured, WorkKind
+from inference.values import CHAT, Call, Completion, ModelInfo, PassedCall, Place, Reply, Structured, WorkKind
 from kernel.envelope import BudgetExhausted, UnpricedModel
 
 T = TypeVar("T")
@@ -194,6 +195,44 @@ class Backend:
         stream = await self._open(work, source.streamed(self.features), meter, spend)
         return ForwardedStream(stream, meter, request, self._learned)
 
+    async def pass_on(
+        self, call: PassedCall, spend: Spend, stage: str, *, work: WorkKind = WorkKind.SYSTEM_ONE
+    ) -> Reply:
+        """Pass on a request to another place than chat completions, for our model and within the envelope.
+
+        Raises:
+            EndpointNotServed: When the backend has no such place, or not for its model.
+            InvalidCall: For `n`, when it generates fewer texts than requested.
+            InferenceError, BudgetExhausted: As `complete`.
+        """
+        with self._reports.open(work, stage) as report:
+            account = await self._passed_account(call, spend, stage)
+            with report.account_open(account), account.exchange(call.samples) as exchange:
+                body = orjson.dumps(self._passed_body(call, account, work))
+                reply = await self._connection.post(work, body, exchange, spend, call.place)
+                document = read_passed(self.config.name, reply.body)
+                exchange.record_usage(passed_usage(call, document))
+            if len(objects_of(document.get("choices"))) < call.samples:
+                raise InvalidCall("n", f"backend {self.config.name} generates fewer texts than {call.samples}")
+            return Reply(body=reply.body, document=document, usage=account.spent, cut=account.cut)
+
+    async def pass_on_stream(
+        self, call: PassedCall, spend: Spend, stage: str, *, work: WorkKind = WorkKind.SYSTEM_ONE
+    ) -> ForwardedStream:
+        """Pass on such a request and its stream of events; what is returned must be entered or closed.
+
+        Raises:
+            EndpointNotServed, InvalidCall, InferenceError, BudgetExhausted: As `pass_on`, before the first event; later
+                the iteration raises them.
+        """
+        report = self._reports.open(work, stage)
+        with report.end_on_failure():
+            account = await self._passed_account(call, spend, stage)
+        meter = StreamMeter(account, StreamTally(call.samples, call.characters or 0), report)
+        options = {**object_of(call.body.get("stream_options")), "include_usage": True}
+        body = {**self._passed_body(call, account, work), "stream": True, "stream_options": options}
+        return ForwardedStream(await self._open(work, body, meter, spend, call.place), meter, call, self._learned)
+
     async def models(self) -> tuple[ModelInfo, ...]:
         """Return the models that the backend serves, cached for a minute; empty where it lists none."""
         return await self._served.known() or ()
@@ -263,10 +302,28 @@ class Backend:
         account = CallAccount(spend.ledger, stage, generations=generations, wanted_tokens=tokens, tariff=tariff)
         return ForwardedSource(request=request, account=account, config=self.config, work=work)
 
-    async def _open(self, work: WorkKind, body: Mapping[str, object], meter: StreamMeter, spend: Spend) -> OpenStream:
+    async def _passed_account(self, call: PassedCall, spend: Spend, stage: str) -> CallAccount:
+        await self._check(call.tokens if call.samples else None, spend)
+        reads = call.characters is not None
+        tariff = self._tariff(call.body, max(1, call.samples), spend, None) if reads else None
+        return CallAccount(
+            spend.ledger, stage, generations=call.samples, wanted_tokens=call.tokens, floor_tokens=1, tariff=tariff
+        )
+
+    def _passed_body(self, call: PassedCall, account: CallAccount, work: WorkKind) -> dict[str, object]:
+        """Return a passed call as it is sent: for our model, and within the envelope; all other fields as received."""
+        body = {**call.body, "model": self.config.model}
+        if not call.samples:
+            return body
+        priority = {"priority": self.config.priorities[work]} if work in self.config.priorities else {}
+        return {**body, **priority, "max_tokens": account.tokens_each}
+
+    async def _open(
+        self, work: WorkKind, body: Mapping[str, object], meter: StreamMeter, spend: Spend, place: Place = CHAT
+    ) -> OpenStream:
         try:
             with check_stream_samples(meter.tally.samples, self.config.name, self._learned):
-                return await self._connection.open(work, orjson.dumps(body), meter.exchange, spend)
+                return await self._connection.open(work, orjson.dumps(body), meter.exchange, spend, place)
         except BaseException as error:
             meter.close(error)
             raise

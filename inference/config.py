@@ -105,6 +105,11 @@ class Endpoint:
         root = self.url.rstrip("/")
         return root if urlsplit(root).path else root + "/v1"
 
+    @property
+    def server_root(self) -> str:
+        """Return the URL that what is no part of OpenAI's API is under: the API's root without its version."""
+        return self.api_root.removesuffix("/v1")
+
 
 @value
 class BackendConfig:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import random
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
@@ -13,10 +14,13 @@ from prometheus_client import Counter, Histogram
 
 from chassis.serving.auth import bearer
 from chassis.telemetry import SECONDS, trace_headers
+from inference.config import BreakerSettings
 from inference.errors import EncoderUnavailable
-from inference.http.error_replies import retry_after_s
+from inference.http.breaker import Breaker
+from inference.http.error_replies import error_of, retry_after_s
 from inference.http.http_transport import HttpTransport
 from inference.http.transport import HttpReply, Transport, TransportFailure
+from inference.json_fields import objects_of, parse_object
 from kernel.values import value
 
 Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
@@ -73,6 +77,7 @@ RETRIES = 3
 FIRST_PAUSE_S = 0.05
 CONNECT_S = 2.0
 IDLE_S = 4.0  # below the time after which servers close an idle connection
+SILENT_S = 10.0  # without an answer for so long, the encoder has failed; less may be a caller's own limit
 MAX_BATCHES = 2  # batches under way, so that the encoder never waits for the next one
 
 
@@ -132,6 +137,15 @@ class Embeddings:
         self._transport = transport or HttpTransport(connect_timeout_s=CONNECT_S, idle_timeout_s=IDLE_S)
         self._known: Encoder | None = None
         self._listed_model = ""
+        self._breaker = Breaker("encoder", BreakerSettings(), time.monotonic, address=self.url)
+
+    async def name(self) -> str:
+        """Return the name of the model, which is looked up where it is not configured.
+
+        Raises:
+            EncoderUnavailable: When the encoder cannot be reached, or reports an error.
+        """
+        return await self._model()
 
     async def encoder(self, *, timeout_s: float) -> Encoder:
         """Return the encoder in use; it is looked up once, and again when a reply comes from another.
@@ -161,6 +175,43 @@ class Embeddings:
             message = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
             raise EncoderUnavailable(message, url=self.url) from error
         return Embedded(encoder=_one_encoder(parts), vectors=np.concatenate([part.vectors for part in parts]))
+
+    async def forward(self, body: Mapping[str, object], *, timeout_s: float) -> Mapping[str, object]:
+        """Pass on a request for embeddings as its caller wrote it, but for the name of the model; return the reply.
+
+        Args:
+            body: The request.
+            timeout_s: Time that it may take, repetitions and waiting included [s].
+
+        Raises:
+            CircuitOpen: While the encoder has failed too often.
+            EncoderUnavailable: When it cannot be reached, does not answer in time, or reports an error of its own.
+            InferenceError: When it finds the request wrong, or is overloaded.
+        """
+        until = asyncio.get_running_loop().time() + timeout_s
+        with self._breaker.admit() as permit:
+            try:
+                async with asyncio.timeout_at(until):
+                    model = await self._model()
+                    reply = await self._post(orjson.dumps({**body, "model": model}), until)
+                if reply.status >= 500 or reply.status in (401, 403):
+                    raise self._status_error(reply)
+            except EncoderUnavailable:
+                permit.record_failure()
+                raise
+            except TimeoutError as error:
+                if timeout_s >= SILENT_S:
+                    permit.record_failure()
+                message = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
+                raise EncoderUnavailable(message, url=self.url) from error
+            permit.record_success()
+        if reply.status == 404 and not self._configured_model:
+            self._listed_model = ""
+        if reply.status != 200:
+            raise error_of("encoder", model, reply)
+        document = parse_object(reply.body)
+        EMBEDDED.inc(len(objects_of(document.get("data"))))
+        return document
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
         """Return the vectors of `texts`, a batch at a time and in order; closing the generator stops the work.
@@ -204,11 +255,11 @@ class Embeddings:
     async def _embedded(self, texts: Sequence[str], until: float) -> Embedded:
         """Return the vectors of one batch, by a model that is looked up again if the server no longer has it."""
         model = await self._model()
-        reply = await self._post(model, texts, until)
+        reply = await self._post(_batch_body(model, texts), until)
         if reply.status == 404 and not self._configured_model:
             self._listed_model = ""
             model = await self._model()
-            reply = await self._post(model, texts, until)
+            reply = await self._post(_batch_body(model, texts), until)
         if reply.status != 200:
             raise self._status_error(reply)
         vectors = read_vectors(reply.body, len(texts))
@@ -235,9 +286,8 @@ class Embeddings:
             raise EncoderUnavailable(f"{self.url}/models names no model; set METACOG_ENCODER_MODEL", url=self.url)
         return names
 
-    async def _post(self, model: str, texts: Sequence[str], until: float) -> HttpReply:
-        """Return the reply to one batch; a lost or rejected request is sent again while time is left."""
-        body = orjson.dumps({"model": model, "input": list(texts), "encoding_format": "base64"})
+    async def _post(self, body: bytes, until: float) -> HttpReply:
+        """Return the reply to one request; a lost or rejected one is sent again while time is left."""
         async with self._slots:
             for attempt in range(RETRIES):
                 pause_s = random.uniform(0, FIRST_PAUSE_S * 2**attempt)
@@ -272,6 +322,10 @@ class Embeddings:
         hint = "; set METACOG_ENCODER_API_KEY" if reply.status in (401, 403) else ""
         message = f"the encoder at {self.url} answered {reply.status}: {error_summary(reply.body)}{hint}"
         return EncoderUnavailable(message, url=self.url, status=str(reply.status))
+
+
+def _batch_body(model: str, texts: Sequence[str]) -> bytes:
+    return orjson.dumps({"model": model, "input": list(texts), "encoding_format": "base64"})
 
 
 def _one_encoder(parts: Sequence[Embedded]) -> Encoder:

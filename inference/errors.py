@@ -6,6 +6,7 @@
         ├── InvalidCall             INVALID_SAMPLING       the call itself is wrong; nothing is sent
         ├── PromptTooLong           PROMPT_TOO_LONG
         ├── ModelNotFound           MODEL_NOT_FOUND
+        ├── EndpointNotServed       ENDPOINT_NOT_SERVED
         ├── RequestRejected         BACKEND_REJECTED       a 4xx that we cannot name better
         ├── BackendOverloaded       BACKEND_OVERLOADED     try again after `retry_after_s`
         ├── BackendUnavailable      BACKEND_UNAVAILABLE
@@ -55,6 +56,13 @@ class ModelNotFound(InferenceError):
 
     code = Code.NOT_FOUND
     reason = "MODEL_NOT_FOUND"
+
+
+class EndpointNotServed(InferenceError):
+    """The backend does not have the endpoint, or not for this model."""
+
+    code = Code.NOT_FOUND
+    reason = "ENDPOINT_NOT_SERVED"
 
 
 class RequestRejected(InferenceError):
@@ -111,7 +119,7 @@ class CircuitOpen(BackendUnavailable):
 
 
 class InvalidReply(BackendUnavailable):
-    """What the backend sent is no reply of HTTP to a chat completion, or longer than is read."""
+    """What the backend sent is no reply of HTTP to the request, or longer than is read."""
 
     reason = "BACKEND_REPLY_INVALID"
 

@@ -242,6 +242,43 @@ class Reply:
 
 
 @value
+class Place:
+    """A place is where a server takes one kind of request.
+
+    Attributes:
+        path: Path, with a slash before it.
+        at_root: Whether it is below the server's root, and not below the root of its API.
+    """
+
+    path: str
+    at_root: bool = False
+
+
+CHAT = Place(path="/chat/completions")
+
+
+@value
+class PassedCall:
+    """A passed call is a request to another place of a server than its chat completions, as the caller wrote it.
+
+    Attributes:
+        place: Where the server takes it.
+        body: The request.
+        samples: Texts that the server generates for it [count, >= 0].
+        tokens: Tokens that each of them may have [count, >= 1].
+        characters: Length of what the model reads [count, >= 0]; None where no model reads it.
+        usage: Whether the caller wants the usage of a stream.
+    """
+
+    place: Place
+    body: Mapping[str, object]
+    samples: int = 0
+    tokens: int = 1
+    characters: int | None = None
+    usage: bool = False
+
+
+@value
 class StreamEvent:
     """A stream event is one event of a forwarded stream.
 

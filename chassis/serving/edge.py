@@ -50,6 +50,7 @@ class RestEdge:
 
     Attributes:
         allowed_hosts: Hosts that a request may name where no keys are configured.
+        open_paths: Paths that need no key.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class RestEdge:
         self._bodies = ByteLimit("request bodies", max_held_bytes)
         self._error_response = error_response
         self.allowed_hosts = AllowedHosts()
+        self.open_paths = OPEN_PATHS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -106,7 +108,8 @@ class RestEdge:
         path = scope["path"]
         try:
             if self._keyring:
-                scope["metacog.key"] = ANYONE if path in OPEN_PATHS else self._keyring.holder(authorization(headers))
+                is_open = path in self.open_paths
+                scope["metacog.key"] = ANYONE if is_open else self._keyring.holder(authorization(headers))
             else:  # a page of another site cannot know a key, but needs none here
                 self.allowed_hosts.check(headers, scope)
                 check_origin(headers)

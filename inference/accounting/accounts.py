@@ -45,7 +45,7 @@ class CallAccount:
     Args:
         ledger: The request's ledger.
         stage: Name under which the usage is booked.
-        generations: Samples that may be drawn [count, >= 1].
+        generations: Samples that may be drawn [count, >= 0]; none of a call that only reads.
         wanted_tokens: Tokens that each sample is to have [count, >= 1].
         floor_tokens: Tokens that each sample must have, where fewer are left than wanted [count, >= 1].
         tariff: How the call is paid for; None where no price is known.
@@ -64,11 +64,11 @@ class CallAccount:
         floor_tokens: int = 1,
         tariff: Tariff | None = None,
     ) -> None:
-        affordable = min(wanted_tokens, ledger.unspent_tokens // generations)
+        affordable = min(wanted_tokens, ledger.unspent_tokens // max(1, generations))
         if tariff is not None:
-            affordable = tariff.tokens_each(affordable, generations, ledger.cost_left)
+            affordable = tariff.tokens_each(affordable, max(1, generations), ledger.cost_left)
         self.tokens_each = max(affordable, floor_tokens)
-        self.cut = self.tokens_each < wanted_tokens
+        self.cut = bool(generations) and self.tokens_each < wanted_tokens
         self._ledger = ledger
         self._stage = stage
         self._tariff = tariff

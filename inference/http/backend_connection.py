@@ -13,13 +13,14 @@ from inference.errors import (
     BackendUnauthorized,
     BackendUnavailable,
     CircuitOpen,
+    EndpointNotServed,
     InferenceError,
     InvalidReply,
     ModelNotFound,
 )
 from inference.http import event_parser
 from inference.http.circuit import RequestEnd
-from inference.http.error_replies import error_of, retry_after_s, status_of
+from inference.http.error_replies import error_of, missing_place, retry_after_s, status_of
 from inference.http.open_stream import OpenStream
 from inference.http.pools import Pool
 from inference.http.replicas import Replica, Replicas
@@ -34,7 +35,7 @@ from inference.http.transport import (
     TransportFailure,
 )
 from inference.spend import Spend
-from inference.values import WorkKind
+from inference.values import CHAT, Place, WorkKind
 from kernel.envelope import BudgetExhausted
 
 _log = logging.getLogger(__name__)
@@ -98,8 +99,10 @@ class BackendConnection:
         """Give no requests to the endpoints at `places` from now on, and to all others."""
         self._replicas.leave_out(places)
 
-    async def post(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> HttpReply:
-        """Send a chat completion and wait for the whole reply, whose status is 200.
+    async def post(
+        self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend, place: Place = CHAT
+    ) -> HttpReply:
+        """Send a request and wait for the whole reply, whose status is 200.
 
         Raises:
             InferenceError: Any of them but `UnparsableOutput`.
@@ -109,15 +112,17 @@ class BackendConnection:
             async with self._pools[work].slot():
                 await replica.circuit.admit()
                 with replica.under_way(), self._named_failures(replica, exchange, spend):
-                    async with self._sent(replica, body, spend, limit) as stream:
+                    async with self._sent(replica, place, body, spend, limit) as stream:
                         reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
-                    self._check_reply(replica, reply, exchange, spend)
+                    self._check_reply(replica, place, reply, exchange, spend)
             return reply
 
         return await self._with_retries(attempt, exchange, spend)
 
-    async def open(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> OpenStream:
-        """Send a chat completion to be streamed, and wait for its first bytes; the stream holds its slot until closed.
+    async def open(
+        self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend, place: Place = CHAT
+    ) -> OpenStream:
+        """Send a request to be streamed, and wait for its first bytes; the stream holds its slot until closed.
 
         Raises:
             InferenceError: Any of them but `UnparsableOutput`.
@@ -129,14 +134,14 @@ class BackendConnection:
                 await replica.circuit.admit()
                 with self._named_failures(replica, exchange, spend):
                     stack.enter_context(replica.under_way())
-                    sent = self._sent(replica, body, spend, limit)
+                    sent = self._sent(replica, place, body, spend, limit)
                     stream = await stack.enter_async_context(sent)
                     is_good = stream.status == 200
                     # vLLM sends the head of a stream before its engine has done anything.
                     first = await sent.begun(anext(stream.chunks, b"")) if is_good else b""
                     body_of_error = b"" if is_good else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=body_of_error)
-                    self._check_reply(replica, reply, exchange, spend)
+                    self._check_reply(replica, place, reply, exchange, spend)
                 chunks = _with_first(first, stream.chunks)
                 return OpenStream(self._config.name, chunks, event_parser.EventParser(), spend, stack.pop_all())
 
@@ -198,26 +203,29 @@ class BackendConnection:
             return str(failure)
         return f"status {reply.status}" if reply.status >= 500 else ""
 
-    def _sent(self, replica: Replica, body: bytes, spend: Spend, limit: DeadlineScope) -> "_Sent":
-        reply = self._transport.stream(replica.url, self.headers(replica), body)
+    def _sent(self, replica: Replica, place: Place, body: bytes, spend: Spend, limit: DeadlineScope) -> "_Sent":
+        reply = self._transport.stream(replica.address(place), self.headers(replica), body)
         return _Sent(reply, replica, spend, limit, self._timing.clock)
 
     def _named_failures(self, replica: Replica, exchange: ExchangeAccount, spend: Spend) -> "_NamedFailures":
         return _NamedFailures(self._config.name, replica, exchange, spend)
 
-    def _check_reply(self, replica: Replica, reply: HttpReply, exchange: ExchangeAccount, spend: Spend) -> None:
+    def _check_reply(
+        self, replica: Replica, place: Place, reply: HttpReply, exchange: ExchangeAccount, spend: Spend
+    ) -> None:
         """Raise the named error for a reply that is not 200, as a retryable one where it is."""
-        status = status_of(reply)
+        missing = missing_place(self._config.name, place, reply)
+        status = 404 if missing else status_of(reply)
         replica.circuit.record(spend, RequestEnd.FAILED if status >= 500 or 200 < status < 400 else RequestEnd.ANSWERED)
         if status == 200:
             return
         if status < 500 or status == 503:
             exchange.mark_rejected()
-        error = error_of(self._config.name, self._config.model, reply)
+        error = missing or error_of(self._config.name, self._config.model, reply)
         if status in (429, 503):
             raise RetryableFailure(error, retry_after_s(reply))
         if status >= 500 or isinstance(
-            error, InvalidReply | BackendUnauthorized | ModelNotFound
+            error, InvalidReply | BackendUnauthorized | ModelNotFound | EndpointNotServed
         ):  # another replica may have it right
             raise RetryableFailure(error, elsewhere_only=True)
         raise error

@@ -7,6 +7,7 @@ from inference.errors import (
     BackendOverloaded,
     BackendUnauthorized,
     BackendUnavailable,
+    EndpointNotServed,
     InferenceError,
     InvalidCall,
     InvalidReply,
@@ -16,6 +17,7 @@ from inference.errors import (
 )
 from inference.http.transport import HttpReply
 from inference.json_fields import count_of, object_of, parse_object, text_of
+from inference.values import CHAT, Place
 
 MAX_MESSAGE = 500
 
@@ -26,6 +28,8 @@ _FIELDS = ("temperature", "top_p", "max_completion_tokens", "max_tokens", "top_l
 _RANGE = re.compile(r"must be|has to be|range|between|at least|at most|non-negative|positive", re.IGNORECASE)
 # What llama.cpp calls a failure of its own (500) and is an error of the request.
 _REQUEST_ERROR = re.compile(r"(image|audio|video) input is not supported|Failed to parse (tools|messages)")
+# What vLLM replies where its model is of another kind.
+_NO_SUCH_API = re.compile(r"does not support (the )?[\w ]+ API", re.IGNORECASE)
 _GREEDY = re.compile(r"\bn must be 1 when using greedy", re.IGNORECASE)
 
 
@@ -72,6 +76,24 @@ def error_of(backend: str, model: str, reply: HttpReply) -> InferenceError:
     if status == 404 and "model" in message.lower():
         return ModelNotFound(f"backend {backend} does not serve {model}: {message}", backend=backend, model=model)
     return request_error(backend, status, reply.body)
+
+
+def missing_place(backend: str, place: Place, reply: HttpReply) -> EndpointNotServed | None:
+    """Return the error of a server that has nothing at `place`, or not for its model; None for any other reply.
+
+    Every server has chat completions: what it replies there is about the request.
+    """
+    if place == CHAT or reply.status not in (400, 404, 405, 501):
+        return None
+    message = error_message(reply.body)
+    is_missing = reply.status in (405, 501) or (reply.status == 404 and "model" not in message.lower())
+    if not is_missing and not _NO_SUCH_API.search(message):
+        return None
+    return EndpointNotServed(
+        f"backend {backend} does not serve {place.path} ({reply.status}): {message}; name a model whose server does",
+        backend=backend,
+        path=place.path,
+    )
 
 
 def request_error(backend: str, status: int, body: bytes) -> InferenceError:

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from inference.config import CircuitSettings, Endpoint
 from inference.http.circuit import Circuit
+from inference.values import Place
 
 
 class Replica:
@@ -30,13 +31,16 @@ class Replica:
         probe: "Callable[[Replica], Awaitable[str]]",
     ) -> None:
         self.endpoint = endpoint
-        self.url = f"{endpoint.api_root}/chat/completions"
         bearer = {"authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
         self.headers: Mapping[str, str] = {"content-type": "application/json", **bearer}
         self.circuit = Circuit(backend, settings, clock, lambda: probe(self), address=endpoint.api_root)
         self.in_flight = 0
         # How far it is behind its share of the turns.
         self.credit = 0.0
+
+    def address(self, place: Place) -> str:
+        """Return the URL of one of its server's places."""
+        return f"{self.endpoint.server_root if place.at_root else self.endpoint.api_root}{place.path}"
 
     def under_way(self) -> "RequestUnderWay":
         """Return the context of one request to this replica."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from inference.accounting.stream_cost import StreamMeter
 from inference.errors import InvalidCall, RequestRejected
@@ -16,7 +16,6 @@ from inference.features import Features, LearnedFeatures, samples_limit
 from inference.http import event_parser
 from inference.http.open_stream import OpenStream
 from inference.json_fields import count_of, objects_of, parse_object
-from inference.sampling.sampler import ForwardedRequest
 from inference.values import StreamEvent
 from kernel.envelope import StageUsage
 
@@ -24,7 +23,7 @@ from kernel.envelope import StageUsage
 _TO_PARSE = re.compile(rb'"usage"\s*:\s*\{|"finish_reason"\s*:\s*"')
 
 
-_PIECE = re.compile(rb'"(?:content|reasoning_content|reasoning|arguments)"\s*:\s*"(?!")')
+_PIECE = re.compile(rb'"(?:content|reasoning_content|reasoning|arguments|text)"\s*:\s*"(?!")')
 
 
 @contextmanager
@@ -52,6 +51,18 @@ def check_samples(samples: int, backend: str, limit: int | None) -> None:
         raise InvalidCall("n", message)
 
 
+class StreamedRequest(Protocol):
+    """A streamed request asks for samples, and for their usage or not."""
+
+    @property
+    def samples(self) -> int:
+        """Return how many samples it asks for [count, >= 1]."""
+
+    @property
+    def usage(self) -> bool:
+        """Return whether it asks for the usage of the stream."""
+
+
 class ForwardedStream:
     """A forwarded stream is an async context that is iterated for the events of a reply, as received.
 
@@ -67,7 +78,7 @@ class ForwardedStream:
     """
 
     def __init__(
-        self, stream: OpenStream, meter: StreamMeter, requested: ForwardedRequest, learned: LearnedFeatures
+        self, stream: OpenStream, meter: StreamMeter, requested: StreamedRequest, learned: LearnedFeatures
     ) -> None:
         self._stream = stream
         self._meter = meter

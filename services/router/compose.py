@@ -29,10 +29,11 @@ from kernel.msv.experience import ExperienceWeights, SimilarityCalibration
 from kernel.msv.signals import PartWeights
 from kernel.policy import Policy, Strategy
 from kernel.votes.plans import PlannedSource, VotePlan
-from services.router import openai_rest, relay, rest, rpc
+from services.router import relay, rest, root_rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
 from services.router.metrics import count_cascade
+from services.router.openai_rest import chat, passed
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
@@ -74,7 +75,11 @@ from services.router.service.feedback.feedback import (
     submit_feedback,
 )
 from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, OutboxStore, Receiver
+from services.router.service.gateway.chat_gateway import ChatGateway
+from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.gateway.passing import PassingContext
+from services.router.service.gateway.passing_gateway import PassingGateway
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
@@ -797,9 +802,11 @@ def _app(
         max_held_body_bytes=settings.max_held_body_bytes,
         body_limits={
             "/v1/knowledge": settings.knowledge_max_body_bytes,
-            openai_rest.CHAT_PATH: settings.chat_max_body_bytes,
+            chat.CHAT_PATH: settings.chat_max_body_bytes,
+            **dict.fromkeys(passed.PATHS, settings.passed_max_body_bytes),
         },
     )
+    root_rest.add_paths(app, health)
     rest.add_decision_paths(app, assess=use_cases.assess, route=use_cases.route, answer=use_cases.answer)
     rest.add_run_paths(
         app,
@@ -809,13 +816,25 @@ def _app(
     )
     rest.add_knowledge_paths(app, use_cases.knowledge)
     rest.add_calibration_paths(app, use_cases.calibration)
-    openai_rest.add_paths(
-        app,
+    offered = OfferedModels(parts.model_clients, settings.model_aliases)
+    chats = ChatGateway(
         context=context,
         models=parts.model_clients,
+        offered=offered,
         aliases=settings.model_aliases,
         media_hosts=settings.media_hosts,
         passed=PassedFields(settings.passed_fields),
+    )
+    chat.add_paths(app, chats)
+    passed.add_paths(
+        app,
+        PassingGateway(
+            context=PassingContext(answering=context, models=parts.model_clients, encoder=parts.embeddings),
+            offered=offered,
+            aliases=settings.model_aliases,
+            media_hosts=settings.media_hosts,
+            more_fields=settings.passed_fields,
+        ),
     )
     reject_unserved_paths(app, CONTRACT)
     return app

@@ -198,6 +198,11 @@ class Settings(ApiSettings):
         ge=1024,
         description="Largest request body on /v1/chat/completions, whose messages may hold images [bytes]",
     )
+    passed_max_body_bytes: int = Field(
+        8 * 1024 * 1024,
+        ge=1024,
+        description="Largest request body on the endpoints that are passed on, such as /v1/embeddings [bytes]",
+    )
     knowledge_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/knowledge [bytes]"
     )

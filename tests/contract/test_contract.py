@@ -31,7 +31,19 @@ from tests.support.apis import ApiError
 from tests.support.arbiter import ARBITER
 from tests.support.stack import ROOT, ROUTER
 
-OPENAI_PATHS = {("GET", "/v1/models"), ("GET", "/v1/models/{model}"), ("POST", "/v1/chat/completions")}
+OPENAI_PATHS = {
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{model}"),
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/completions"),
+    ("POST", "/v1/embeddings"),
+    ("POST", "/tokenize"),
+    ("POST", "/detokenize"),
+    ("POST", "/v1/rerank"),
+    ("POST", "/rerank"),
+    ("POST", "/v1/score"),
+    ("POST", "/score"),
+}
 CONTRACTS = {"router": ROUTER, "assigner": ASSIGNER, "arbiter": ARBITER, "delegation": DELEGATION}
 
 

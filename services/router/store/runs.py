@@ -48,6 +48,8 @@ HAS_WINNER = text("router.runs.document->>'winner_digest' <> '' AND router.runs.
 # Runs that were drawn at random to be labelled, spelled as their index is.
 IS_SAMPLED = text("router.runs.document->>'sampled' = 'true'")
 IS_NOT_SAMPLED = text("router.runs.document->>'sampled' IS DISTINCT FROM 'true'")
+# What was called; nothing in runs of earlier versions.
+CALL = literal_column("router.runs.document->>'call'", String)
 FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "created_at", "origin")
 
 
@@ -250,6 +252,7 @@ def _equalities(request: ListRunsRequest) -> list[Any]:
         (RunRow.assessor, request.assessor),
         (RunRow.error_reason, request.error_reason),
         (CALLER_REQUEST_ID, request.request_id),
+        (CALL, request.call),
     ]
     return [column == without_nul(item) for column, item in equal if item]
 

@@ -477,7 +477,7 @@ async def test_all_chunks_of_an_answer_have_one_name(suite: Suite, scripted: Scr
 async def test_silence_is_bridged_by_comments(
     suite: Suite, scripted: ScriptedLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.router.openai_rest.HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("services.router.openai_rest.replies.HEARTBEAT_S", 0.1)
     scripted.answer = cast(system1="one two")
     scripted.token_delay_s = 0.25
 
@@ -491,7 +491,7 @@ async def test_silence_is_bridged_by_comments(
 async def test_a_deliberation_begins_with_its_role_and_is_never_silent(
     suite: Suite, scripted: ScriptedLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.router.openai_rest.HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("services.router.openai_rest.replies.HEARTBEAT_S", 0.1)
     scripted.answer = cast(thesis="word " * 30)
     scripted.token_delay_s = 0.02  # each of them is relayed to the router, and none to the client
 
@@ -517,7 +517,7 @@ async def test_an_answer_is_named_by_its_run_and_by_the_model_that_was_asked_for
 async def test_a_stream_begins_even_if_the_first_token_is_long_in_coming(
     suite: Suite, scripted: ScriptedLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.router.openai_rest.HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("services.router.openai_rest.replies.HEARTBEAT_S", 0.05)
     scripted.fault(Stall())
 
     async with httpx.AsyncClient(base_url=suite.router.rest, timeout=30) as client:

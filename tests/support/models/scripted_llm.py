@@ -34,6 +34,7 @@ from tests.support.models.llm_replies import (
     request_error,
     unscripted,
 )
+from tests.support.models.passed_replies import EMBEDDINGS, PASSED_PATHS, passed_chunks, passed_reply
 
 __all__ = [
     "LLAMACPP",
@@ -129,6 +130,8 @@ class ScriptedLLM:
         answer: From a request to the texts of its choices; used before queued texts.
         token_delay_s: Time that each token takes [s].
         ready: Whether it is done loading; answers 503 until then.
+        passed: Requests to other places than chat completions, with their paths.
+        serves: Those of these places that it has.
     """
 
     def __init__(self, shape: Shape = VLLM, *, model: str = "scripted", keep_alive_s: float = 60.0) -> None:
@@ -142,6 +145,8 @@ class ScriptedLLM:
         self.answer: Callable[[Body], Sequence[str | ScriptedChoice]] | None = None
         self.token_delay_s = 0.0
         self.ready = True
+        self.passed: list[tuple[str, Body]] = []
+        self.serves = frozenset(PASSED_PATHS)
         self._keep_alive_s = keep_alive_s
         self._replies: deque[str | ScriptedChoice] = deque()
         self._faults: deque[Fault | None] = deque()
@@ -188,7 +193,8 @@ class ScriptedLLM:
         app = web.Application(client_max_size=2**26)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/v1/embeddings", self._embeddings)
+        for path in PASSED_PATHS:
+            app.router.add_post(path, self._passed)
         app.router.add_get("/health", self._health)
         self._runner = web.AppRunner(
             app, handler_cancellation=True, keepalive_timeout=self._keep_alive_s, shutdown_timeout=0.1
@@ -216,10 +222,28 @@ class ScriptedLLM:
             entry |= {"meta": {"n_ctx": self.shape.context}, "owned_by": "llamacpp"}
         return web.json_response({"object": "list", "data": [entry]})
 
-    async def _embeddings(self, request: web.Request) -> web.Response:
+    async def _passed(self, request: web.Request) -> web.StreamResponse:
         body: Body = await request.json()
-        texts: list[str] = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        return web.json_response(embeddings(self.model, texts))
+        self.passed.append((request.path, body))
+        fault = self._faults.popleft() if self._faults else None
+        if isinstance(fault, ErrorReply):
+            return _error(fault.status, fault.message, fault.headers)
+        if isinstance(fault, RawReply):
+            return web.Response(body=fault.body, content_type=fault.content_type)
+        if isinstance(fault, Stall):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.disconnects += 1
+        if request.path not in self.serves:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        if body.get("stream"):
+            assert request.transport is not None
+            return await self._stream(request, request.transport, passed_chunks(self.model, body), fault)
+        if request.path == EMBEDDINGS:
+            texts: list[str] = [body["input"]] if isinstance(body["input"], str) else body["input"]
+            return web.json_response(embeddings(self.model, texts))
+        return web.json_response(passed_reply(request.path, self.model, body))
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body: Body = await request.json()

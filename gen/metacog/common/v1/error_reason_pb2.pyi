@@ -152,6 +152,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_METHOD_NOT_ALLOWED: _ErrorReason.ValueType  # 72
     """INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
+    ERROR_REASON_ENDPOINT_NOT_SERVED: _ErrorReason.ValueType  # 80
+    """NOT_FOUND: the model server does not have this endpoint, or not for this model; e.g. {path: "/rerank"}."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -291,4 +293,6 @@ ERROR_REASON_MEDIA_SOURCE_NOT_ALLOWED: ErrorReason.ValueType  # 60
 """
 ERROR_REASON_METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 72
 """INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
+ERROR_REASON_ENDPOINT_NOT_SERVED: ErrorReason.ValueType  # 80
+"""NOT_FOUND: the model server does not have this endpoint, or not for this model; e.g. {path: "/rerank"}."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

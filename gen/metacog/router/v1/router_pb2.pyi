@@ -156,6 +156,62 @@ ESCALATION_REASON_NOT_PROVED: EscalationReason.ValueType  # 4
 """Labels do not prove that answers with this agreement keep the promise."""
 Global___EscalationReason: _TypeAlias = EscalationReason  # noqa: Y015
 
+class _CallKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CallKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CallKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CALL_KIND_UNSPECIFIED: _CallKind.ValueType  # 0
+    """Recorded by an earlier version."""
+    CALL_KIND_ANSWER: _CallKind.ValueType  # 1
+    """`/v1/answers`, or the gRPC call."""
+    CALL_KIND_CHAT: _CallKind.ValueType  # 2
+    """`/v1/chat/completions`."""
+    CALL_KIND_COMPLETION: _CallKind.ValueType  # 3
+    """`/v1/completions`."""
+    CALL_KIND_EMBEDDING: _CallKind.ValueType  # 4
+    """`/v1/embeddings`."""
+    CALL_KIND_TOKENIZE: _CallKind.ValueType  # 5
+    """`/tokenize`."""
+    CALL_KIND_DETOKENIZE: _CallKind.ValueType  # 6
+    """`/detokenize`."""
+    CALL_KIND_RERANK: _CallKind.ValueType  # 7
+    """`/v1/rerank`."""
+    CALL_KIND_SCORE: _CallKind.ValueType  # 8
+    """`/v1/score`."""
+    CALL_KIND_MESSAGE: _CallKind.ValueType  # 9
+    """`/v1/messages`."""
+    CALL_KIND_RESPONSE: _CallKind.ValueType  # 10
+    """`/v1/responses`."""
+
+class CallKind(_CallKind, metaclass=_CallKindEnumTypeWrapper):
+    """What was called; all but `CALL_KIND_ANSWER` on REST only."""
+
+CALL_KIND_UNSPECIFIED: CallKind.ValueType  # 0
+"""Recorded by an earlier version."""
+CALL_KIND_ANSWER: CallKind.ValueType  # 1
+"""`/v1/answers`, or the gRPC call."""
+CALL_KIND_CHAT: CallKind.ValueType  # 2
+"""`/v1/chat/completions`."""
+CALL_KIND_COMPLETION: CallKind.ValueType  # 3
+"""`/v1/completions`."""
+CALL_KIND_EMBEDDING: CallKind.ValueType  # 4
+"""`/v1/embeddings`."""
+CALL_KIND_TOKENIZE: CallKind.ValueType  # 5
+"""`/tokenize`."""
+CALL_KIND_DETOKENIZE: CallKind.ValueType  # 6
+"""`/detokenize`."""
+CALL_KIND_RERANK: CallKind.ValueType  # 7
+"""`/v1/rerank`."""
+CALL_KIND_SCORE: CallKind.ValueType  # 8
+"""`/v1/score`."""
+CALL_KIND_MESSAGE: CallKind.ValueType  # 9
+"""`/v1/messages`."""
+CALL_KIND_RESPONSE: CallKind.ValueType  # 10
+"""`/v1/responses`."""
+Global___CallKind: _TypeAlias = CallKind  # noqa: Y015
+
 class _Idempotency:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -1261,6 +1317,7 @@ class Run(_message.Message):
     AGREEMENT_FIELD_NUMBER: _builtins.int
     PROMISE_FIELD_NUMBER: _builtins.int
     SAMPLED_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -1323,6 +1380,8 @@ class Run(_message.Message):
     """
     sampled: _builtins.bool
     """Whether the run was drawn at random to be labelled: a label of origin `SAMPLED` is accepted on such runs only."""
+    call: Global___CallKind.ValueType
+    """What was called; left out (null on REST) for a run of an earlier version."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -1440,10 +1499,11 @@ class Run(_message.Message):
         agreement: Global___RunAgreement | None = ...,
         promise: Global___PromiseOutcome | None = ...,
         sampled: _builtins.bool = ...,
+        call: Global___CallKind.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "promise", b"promise", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "call", b"call", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1782,6 +1842,7 @@ class ListRunsRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SHADOW_FIELD_NUMBER: _builtins.int
     SAMPLED_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Runs per page [1..200]; left out: 50."""
     page_token: _builtins.str
@@ -1806,6 +1867,8 @@ class ListRunsRequest(_message.Message):
     """Whether to list shadow runs, and those only; left out: served runs only."""
     sampled: _builtins.bool
     """Only runs that were, or were not, drawn at random to be labelled."""
+    call: Global___CallKind.ValueType
+    """Only runs of this kind of call."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Only runs that began at or after this time."""
@@ -1831,10 +1894,11 @@ class ListRunsRequest(_message.Message):
         request_id: _builtins.str = ...,
         shadow: _builtins.bool | None = ...,
         sampled: _builtins.bool | None = ...,
+        call: Global___CallKind.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_sampled", b"_sampled", "_shadow", b"_shadow", "degraded", b"degraded", "judged", b"judged", "page_size", b"page_size", "sampled", b"sampled", "shadow", b"shadow", "since", b"since", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_sampled", b"_sampled", "_shadow", b"_shadow", "assessor", b"assessor", "degraded", b"degraded", "error_reason", b"error_reason", "judged", b"judged", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "sampled", b"sampled", "shadow", b"shadow", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "_sampled", b"_sampled", "_shadow", b"_shadow", "assessor", b"assessor", "call", b"call", "degraded", b"degraded", "error_reason", b"error_reason", "judged", b"judged", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "sampled", b"sampled", "shadow", b"shadow", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__degraded: _TypeAlias = _typing.Literal["degraded"]  # noqa: Y015
     _WhichOneofArgType__degraded: _TypeAlias = _typing.Literal["_degraded", b"_degraded"]  # noqa: Y015

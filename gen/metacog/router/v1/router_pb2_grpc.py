@@ -31,7 +31,7 @@ if _version_not_supported:
 class RouterServiceStub:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
+    The same operations, and the APIs of OpenAI and vLLM that `docs/gateway.md` lists, are on the REST API.
     """
 
     def __init__(self, channel):
@@ -125,7 +125,7 @@ class RouterServiceStub:
 class RouterServiceServicer:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
+    The same operations, and the APIs of OpenAI and vLLM that `docs/gateway.md` lists, are on the REST API.
     """
 
     def Assess(self, request, context):
@@ -378,7 +378,7 @@ def add_RouterServiceServicer_to_server(servicer, server):
 class RouterService:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
+    The same operations, and the APIs of OpenAI and vLLM that `docs/gateway.md` lists, are on the REST API.
     """
 
     @staticmethod

@@ -32,7 +32,7 @@ GRPC_VERSION: str
 class RouterServiceStub:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
+    The same operations, and the APIs of OpenAI and vLLM that `docs/gateway.md` lists, are on the REST API.
     """
 
     @_typing.overload
@@ -136,7 +136,7 @@ class RouterServiceStub:
 class RouterServiceAsyncStub(RouterServiceStub):
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
+    The same operations, and the APIs of OpenAI and vLLM that `docs/gateway.md` lists, are on the REST API.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -236,7 +236,7 @@ class RouterServiceAsyncStub(RouterServiceStub):
 class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
+    The same operations, and the APIs of OpenAI and vLLM that `docs/gateway.md` lists, are on the REST API.
     """
 
     @_abc_1.abstractmethod

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from hashlib import sha256
 from math import ceil
 from random import SystemRandom
@@ -21,7 +21,7 @@ from inference import QuestionKind, RunModels, Spend
 from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOLVERS
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import DEFAULT_CEILINGS, LARGEST_LIMIT, Ceilings, Limits, largest_limits, limits
-from kernel.errors import Code, InternalError, MalformedRequest, MetacogError
+from kernel.errors import MalformedRequest, MetacogError
 from kernel.learning.kind_shares import KindShares
 from kernel.msv import MSV
 from kernel.msv.assessors import AssessorName
@@ -52,6 +52,7 @@ from services.router.service.answering.promised_answers import (
     PromisesInForce,
     promise_of_run,
 )
+from services.router.service.answering.recording import RunRecorder, recorded_events
 from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
@@ -59,8 +60,6 @@ from services.router.service.answering.values import (
     Event,
     PassedThrough,
     RelayedEvent,
-    RunFinished,
-    RunStarted,
     ServedAnswer,
 )
 from services.router.service.answering.vote_drafts import voting_draft
@@ -73,6 +72,7 @@ from services.router.service.calibration.recalibration import Recalibration, ser
 from services.router.service.runs.accounts import whole_account
 from services.router.service.runs.values import (
     ACCOUNT_FIELDS,
+    CallKind,
     Escalation,
     FellBack,
     Idempotency,
@@ -275,16 +275,6 @@ class AnswerStrategy(Protocol):
 NO_OTHERS: Mapping[Strategy, AnswerStrategy] = {}
 
 
-class RunRecorder(Protocol):
-    """A recorder stores runs."""
-
-    def record(self, run: Run) -> None:
-        """Queue `run` to be stored; never lost, never waited for."""
-
-    async def settle(self) -> None:
-        """Return when the runs queued so far are as safe as the operator wants them before an answer ends."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
     """The context holds everything that answering needs beside the request.
@@ -377,6 +367,7 @@ class RequestOrigin:
         chat: The conversation as the client sent it, with what is not text; empty: as the request has it.
         streamed: Whether the answer is streamed to the client.
         served: The answer that was served for this request already, where the run is its shadow; None for served runs.
+        call: What the client called.
     """
 
     key_name: str = ""
@@ -386,6 +377,7 @@ class RequestOrigin:
     chat: Sequence[ChatMessage] = ()
     streamed: bool = False
     served: ServedAnswer | None = None
+    call: CallKind = CallKind.ANSWER
 
 
 UNKNOWN_ORIGIN = RequestOrigin()
@@ -430,7 +422,13 @@ async def answer(
                     yield replayed
                 return
             run.idempotency = repetition.idempotency
-            async with aclosing(_run_events(run, context, named)) as events:
+            recorded = recorded_events(
+                run,
+                _strategy_events(run, context, named),
+                context.recorder,
+                partial(_offer_shadow, run, context, named),
+            )
+            async with aclosing(recorded) as events:
                 async for event in events:
                     yield event
 
@@ -452,53 +450,25 @@ def _named(request: AnswerRequest) -> Strategy | None:
     return Strategy.SYSTEM_ONE
 
 
-async def _run_events(
+def _offer_shadow(run: "RunInProgress", context: AnswerContext, named: Strategy | None, finished: Run) -> None:
+    """Offer a run whose strategy the router chose to those who answer it again."""
+    if named is None and context.shadows is not None:
+        context.shadows.offer(run.request, run.origin, finished)
+
+
+async def _strategy_events(
     run: "RunInProgress", context: AnswerContext, named: Strategy | None
 ) -> AsyncGenerator[Event | PassedThrough, None]:
-    try:
-        yield RunStarted(run_id=run.run_id)
-        yield await run.decided(named)
-        async with aclosing(_strategy_events(run, context)) as events:
-            async for event in events:
-                yield event
-        await run.kind()
-    except MetacogError as error:
-        _state_deadline(error, run.spend)
-        error.metadata.setdefault("run_id", run.run_id)
-        run.record_failure(error)
-        await context.recorder.settle()
-        raise
-    except (asyncio.CancelledError, GeneratorExit):
-        run.record_cancellation()
-        raise
-    except Exception:
-        run.record_failure(InternalError())
-        raise
-    finished = RunFinished(run=run.record())
-    await context.recorder.settle()
-    if named is None and context.shadows is not None:  # before the last event, after which many clients hang up
-        context.shadows.offer(run.request, run.origin, finished.run)
-    yield finished
-
-
-def _state_deadline(error: MetacogError, spend: Spend) -> None:
-    """Have an error about time state the time of the request, where it states the part that a service was given."""
-    timeout_ms = str(spend.timeout_ms)
-    if error.code is Code.DEADLINE_EXCEEDED and error.metadata.get("timeout_ms") != timeout_ms:
-        error.metadata["timeout_ms"] = timeout_ms
-        error.message = f"the request's {timeout_ms} ms were over: {error.message}"
-
-
-async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
-    assert run.route is not None
-    chosen = Strategy(run.route.strategy)
+    route = await run.decided(named)
+    yield route
+    chosen = Strategy(route.strategy)
     for strategy, following in attempts(chosen, fallback=run.request.fallback and not run.is_promised):
         run.strategy = strategy
         try:
             with context.admission.attempt(strategy):
                 if strategy in VOTED:
-                    await run.plan_vote(strategy, run.route.policy_row)
-                async with aclosing(context.strategies[strategy](run.task(run.route), run.spend)) as events:
+                    await run.plan_vote(strategy, route.policy_row)
+                async with aclosing(context.strategies[strategy](run.task(run.route or route), run.spend)) as events:
                     async for event in events:
                         if isinstance(event, StrategyResult):
                             run.result = event
@@ -506,13 +476,14 @@ async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> Asyn
                             run.note(event)
                             yield event
         except MetacogError as error:
-            named, left_s = bool(run.request.strategy), run.spend.seconds_left()
-            if following is None or forbids_fallback(error, named=named, seconds_left=left_s):
+            is_named, left_s = bool(run.request.strategy), run.spend.seconds_left()
+            if following is None or forbids_fallback(error, named=is_named, seconds_left=left_s):
                 raise
             _log.warning("fell back", run_id=run.run_id, strategy=strategy, to=following, reason=error.reason)
             yield run.fall_back(strategy, following, error)
         else:
             await run.measure_state()
+            await run.kind()
             return
 
 
@@ -827,6 +798,7 @@ class RunInProgress:
             state=self.state,
             winner_digest="" if self.state is None else winner_digest(result.deliberation or {}, digest),
             shadow=self._shadow(result.text if not error_reason else ""),
+            call=self.origin.call,
         )
         if run.shadow is None:
             metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)

@@ -5,7 +5,7 @@ Every field is checked: an invalid one is rejected by name, whatever a backend w
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -48,7 +48,9 @@ from services.router.service.answering.values import (
 )
 from services.router.service.assessment.subject import DraftAnswer, Drafter
 from services.router.service.gateway.passed_fields import PassedFields
-from services.router.service.runs.values import PromiseState, Run
+from services.router.service.runs.values import CallKind, PromiseState, Run
+
+T = TypeVar("T")
 
 COUNTS = ("n", "max_tokens", "max_completion_tokens")
 
@@ -286,10 +288,17 @@ def parsed_request(
 
 
 def _options(given: object) -> ChatOptions:
-    if given == {}:
-        return NO_OPTIONS
+    return NO_OPTIONS if given == {} else options_of(given, ChatOptions)
+
+
+def options_of(given: object, kind: type[T]) -> T:
+    """Return the `metacog` object of a request as a value of `kind`.
+
+    Raises:
+        MalformedRequest: When it makes none; names each field that is wrong.
+    """
     try:
-        return from_plain(given, ChatOptions)
+        return from_plain(given, kind)
     except MalformedRequest as error:
         problems = {_option_field(place): problem for place, problem in error.violations.items()}
         place, first = next(iter(problems.items()), ("metacog", error.message))
@@ -322,6 +331,7 @@ def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name
         client_request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",
         chat=body["messages"],
         streamed=body.get("stream") is True,
+        call=CallKind.CHAT,
     )
 
 
@@ -524,6 +534,18 @@ def without_server_fields(document: Mapping[str, Any]) -> dict[str, Any]:
 def passed_completion(document: Mapping[str, Any], run: Run, chat: ChatRequest) -> dict[str, Any]:
     """Return the reply of a model server under the names of its run and of the model that was asked for."""
     return {**without_server_fields(document), "id": completion_id(run.run_id), "model": chat.model}
+
+
+def whole_completion(document: Mapping[str, Any] | None, run: Run, chat: ChatRequest) -> dict[str, Any]:
+    """Return a run as a chat completion with its explanation.
+
+    Args:
+        document: The reply of a model server; None where none is passed through.
+        run: The run.
+        chat: Its request.
+    """
+    whole = completion(run, chat) if document is None else passed_completion(document, run, chat)
+    return {**whole, "usage": {**(whole.get("usage") or {}), **usage(run)}, "metacog": explanation(run)}
 
 
 def completion_id(run_id: str) -> str:

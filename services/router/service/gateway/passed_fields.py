@@ -41,16 +41,17 @@ _TEMPLATE_ARGUMENTS = frozenset({"chat_template", "tokenize", "return_dict", "re
 
 
 class PassedFields:
-    """These fields of a chat request pass.
+    """These fields of a request pass.
 
     Args:
         more: Further fields that the operator lets through; `tools.<type>` is a type of tools that the server runs, and
             `chat_template_kwargs.<name>` an argument of the template that is not its own.
+        base: Fields that pass in any case; those of a chat unless given.
     """
 
-    def __init__(self, more: Iterable[str] = ()) -> None:
+    def __init__(self, more: Iterable[str] = (), base: frozenset[str] = PASSED) -> None:
         self._more = frozenset(more)
-        self._passed = PASSED | LIMIT_ALIASES | self._more
+        self._passed = base | LIMIT_ALIASES | self._more
 
     def check(self, body: Mapping[str, Any]) -> None:
         """Return if every field of `body` that is not null passes.

@@ -46,6 +46,21 @@ class Idempotency(StrEnum):
     UNAVAILABLE = "UNAVAILABLE"
 
 
+class CallKind(StrEnum):
+    """A kind of call is what its client called."""
+
+    ANSWER = "ANSWER"
+    CHAT = "CHAT"
+    COMPLETION = "COMPLETION"
+    EMBEDDING = "EMBEDDING"
+    TOKENIZE = "TOKENIZE"
+    DETOKENIZE = "DETOKENIZE"
+    RERANK = "RERANK"
+    SCORE = "SCORE"
+    MESSAGE = "MESSAGE"
+    RESPONSE = "RESPONSE"
+
+
 @value
 class Escalation:
     """This value says what became of the stronger model that a vote may be escalated to."""
@@ -151,6 +166,7 @@ class Run:
     agreement: RunAgreement | None = None
     promise: PromiseOutcome | None = None
     sampled: bool = False
+    call: CallKind | None = None
     feedback: Sequence[RunFeedback] = ()
 
 
@@ -179,6 +195,7 @@ class ListRunsRequest:
     request_id: str = ""
     shadow: bool | None = None
     sampled: bool | None = None
+    call: CallKind | None = None
 
 
 @value

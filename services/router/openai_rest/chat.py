@@ -1,0 +1,75 @@
+"""This module serves the OpenAI API of the router: `/v1/chat/completions` and `/v1/models`."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
+from chassis.serving.wire import body_of_json
+from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
+from services.router.service.gateway import chat_completions
+from services.router.service.gateway.chat_completions import error_body, whole_completion
+from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
+from services.router.service.gateway.chat_stream import Writer
+
+CHAT_PATH = "/v1/chat/completions"
+# A slash at the end: all paths below it.
+PATHS = (CHAT_PATH, "/v1/models", "/v1/models/")
+
+
+def add_paths(app: Application, gateway: ChatGateway) -> None:
+    """Put the OpenAI paths of chats and models on `app`."""
+    offered = gateway.offered
+    app.state.shapes |= dict.fromkeys(PATHS, error_body)
+    app.state.unknown_shapes["/v1/"] = error_body
+    began = int(time.time())
+
+    async def listed() -> Mapping[str, Mapping[str, Any]]:
+        own: dict[str, Mapping[str, Any]] = {name: {"kind": "strategy"} for name in chat_completions.MODELS}
+        own |= {name: {"kind": "alias", "model": model} for name, model in gateway.aliases.items()}
+        known = own | {name: about for name, about in (await offered.described()).items() if name not in own}
+        return {
+            name: {
+                "id": name,
+                "object": "model",
+                "created": began,
+                "owned_by": "metacog" if name in own else "backend",
+                "metacog": about,
+            }
+            for name, about in known.items()
+        }
+
+    @app.get("/v1/models")
+    async def list_models() -> Response:
+        """List the models: the router's choice, one for each strategy, aliases, and every model of the catalogue."""
+        return Json({"object": "list", "data": list((await listed()).values())})
+
+    @app.get("/v1/models/{model:path}")
+    async def get_model(model: str) -> Response:
+        """Return one model."""
+        entries = await listed()
+        if model not in entries:
+            return problem(chat_completions.unknown_model(model, await offered.names()), error_body)
+        return Json(entries[model])
+
+    @app.post(CHAT_PATH)
+    async def create_chat_completion(request: Request) -> Response:
+        """Create a chat completion as OpenAI does; its `metacog` field explains the answer."""
+        body = body_of_json(await request.body())
+        chat = await gateway.start(body, caller(request).name)
+        return await until_disconnect(request, _completion(chat))
+
+    app.serve_directly("POST", CHAT_PATH, create_chat_completion)
+
+
+async def _completion(chat: StartedChat) -> Response:
+    request, events = chat.request, chat.events
+    if request.stream:
+        form = StreamFormat(write=lambda run_id, source: Writer(run_id, request).chunks(source), headers=chat.headers)
+        return await streamed_reply(events, form)
+    return await whole_reply(
+        events, lambda run, document: whole_completion(document, run, request), error_body, chat.headers
+    )

@@ -1,0 +1,69 @@
+"""The gateway begins the run of a chat request, whatever API the request came by."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from inference import BackendModelClients
+from services.router.service.answering.answer import AnswerContext, answer
+from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, model_name, parsed_request
+from services.router.service.gateway.formatted_answer import strategies_in_format
+from services.router.service.gateway.offered_models import OfferedModels
+from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.runs.values import CallKind
+
+REASON = "x-metacog-reason"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedChat:
+    """A started chat is a request with the events of its run."""
+
+    request: ChatRequest
+    events: AsyncGenerator[Any, None]
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers of the answer: why System 1 gives it, where another strategy was asked for."""
+        return {REASON: self.request.origin.reason} if self.request.replaced else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatGateway:
+    """The gateway holds what chat requests need beside themselves.
+
+    Attributes:
+        context: What answering needs.
+        models: The models of the process.
+        offered: The models that are offered by name.
+        aliases: Model names that stand for others.
+        media_hosts: Hosts from which the model server may fetch what messages name by URL.
+        passed: The fields that a chat request may have.
+    """
+
+    context: AnswerContext
+    models: BackendModelClients
+    offered: OfferedModels
+    aliases: Mapping[str, str]
+    media_hosts: Sequence[str]
+    passed: PassedFields
+
+    async def start(self, body: object, key_name: str, call: CallKind = CallKind.CHAT) -> StartedChat:
+        """Return the run of the chat request in `body`, which begins when its events are read.
+
+        Raises:
+            MetacogError: As `parsed_request`.
+        """
+        chat = parsed_request(
+            body,
+            self.aliases,
+            models=await self.offered.answering(model_name(body)),
+            key_name=key_name,
+            media_hosts=self.media_hosts,
+            passed=self.passed,
+        )
+        origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call)
+        system_one = Passthrough(self.models, chat)
+        others = strategies_in_format(chat, self.models, self.context.strategies)
+        context = self.context.with_system_one(system_one, system_one.drafter, others)
+        return StartedChat(request=chat, events=answer(chat.request, context=context, origin=origin))
