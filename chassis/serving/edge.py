@@ -138,8 +138,10 @@ def with_request_id(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes,
 
 
 def authorization(headers: Headers) -> str:
-    """Return the content of the `Authorization` header; empty without one."""
-    return headers.get(b"authorization", b"").decode("latin-1")
+    """Return the content of the `Authorization` header, or the key of `x-api-key` as one; empty without either."""
+    key = headers.get(b"x-api-key")
+    given = headers.get(b"authorization") or (b"" if key is None else b"Bearer " + key)
+    return given.decode("latin-1")
 
 
 def code_name(status: int) -> str:

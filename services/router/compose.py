@@ -33,7 +33,7 @@ from services.router import relay, rest, root_rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
 from services.router.metrics import count_cascade
-from services.router.openai_rest import chat, passed
+from services.router.openai_rest import chat, messages, passed
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
@@ -802,7 +802,7 @@ def _app(
         max_held_body_bytes=settings.max_held_body_bytes,
         body_limits={
             "/v1/knowledge": settings.knowledge_max_body_bytes,
-            chat.CHAT_PATH: settings.chat_max_body_bytes,
+            **dict.fromkeys((chat.CHAT_PATH, *messages.PATHS), settings.chat_max_body_bytes),
             **dict.fromkeys(passed.PATHS, settings.passed_max_body_bytes),
         },
     )
@@ -826,16 +826,15 @@ def _app(
         passed=PassedFields(settings.passed_fields),
     )
     chat.add_paths(app, chats)
-    passed.add_paths(
-        app,
-        PassingGateway(
-            context=PassingContext(answering=context, models=parts.model_clients, encoder=parts.embeddings),
-            offered=offered,
-            aliases=settings.model_aliases,
-            media_hosts=settings.media_hosts,
-            more_fields=settings.passed_fields,
-        ),
+    passing = PassingGateway(
+        context=PassingContext(answering=context, models=parts.model_clients, encoder=parts.embeddings),
+        offered=offered,
+        aliases=settings.model_aliases,
+        media_hosts=settings.media_hosts,
+        more_fields=settings.passed_fields,
     )
+    passed.add_paths(app, passing)
+    messages.add_paths(app, chats, passing)
     reject_unserved_paths(app, CONTRACT)
     return app
 

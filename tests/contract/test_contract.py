@@ -43,6 +43,8 @@ OPENAI_PATHS = {
     ("POST", "/rerank"),
     ("POST", "/v1/score"),
     ("POST", "/score"),
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/messages/count_tokens"),
 }
 CONTRACTS = {"router": ROUTER, "assigner": ASSIGNER, "arbiter": ARBITER, "delegation": DELEGATION}
 
