@@ -91,7 +91,7 @@ async def test_every_strategy_answers_by_its_name(
 
     whole = await ask(client, model, extra_body={"metacog": {"envelope": {"max_generations": 20}}})
     async with client.messages.stream(model=model, max_tokens=64, messages=HELLO) as stream:
-        streamed = await stream.get_final_message()
+        streamed: Any = await stream.get_final_message()
 
     assert metacog_field(whole)["strategy"] == strategy
     assert whole.content[0].text == streamed.content[0].text != ""
@@ -264,7 +264,7 @@ async def test_what_a_model_thinks_is_a_block_of_its_own(tool_client: AsyncAnthr
 
     whole = await ask(tool_client, thinking={"type": "enabled", "budget_tokens": 1024})
     async with tool_client.messages.stream(model="metacog/system1", max_tokens=64, messages=HELLO) as stream:
-        streamed = await stream.get_final_message()
+        streamed: Any = await stream.get_final_message()
 
     for message in (whole, streamed):
         assert [block.type for block in message.content] == ["thinking", "text"]
@@ -384,9 +384,11 @@ async def test_a_real_llamacpp_answers_a_message(llm_url: str, database_url: str
         router_at(At(llm_url, "smollm2"), database_url, tmp_path) as router,
         AsyncAnthropic(base_url=router.rest, api_key="none") as client,
     ):
-        whole = await client.messages.create(model="metacog/system1", max_tokens=8, messages=HELLO, system="Be brief.")
+        whole: Any = await client.messages.create(
+            model="metacog/system1", max_tokens=8, messages=HELLO, system="Be brief."
+        )
         async with client.messages.stream(model="metacog/system1", max_tokens=8, messages=HELLO) as stream:
-            streamed = await stream.get_final_message()
+            streamed: Any = await stream.get_final_message()
 
     for message in (whole, streamed):
         assert message.content[0].type == "text"

@@ -39,7 +39,7 @@ def encoder() -> Iterator[ScriptedLLM]:
 
 @pytest.fixture
 async def suite(scripted: ScriptedLLM, encoder: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[Suite]:
-    more = {"encoder_url": f"{encoder.url}/v1", "aliases": {"gpt-3": "metacog"}}
+    more: dict[str, Any] = {"encoder_url": f"{encoder.url}/v1", "aliases": {"gpt-3": "metacog"}}
     async with gateway(scripted, database_url, tmp_path, **more) as suite:
         yield suite
 
