@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from inference.sampling.structured import read_document
     from inference.spend import Priced, RunModels, Spend
     from inference.streaming.forwarding import ForwardedStream
+    from inference.streaming.gathering import merge_chunks
     from inference.streaming.sample_stream import SampleStream
     from inference.values import (
         LIMIT_ALIASES,
@@ -111,6 +112,7 @@ _NAMES = {
     "sampling.structured": ("read_document",),
     "spend": ("Priced", "RunModels", "Spend"),
     "streaming.forwarding": ("ForwardedStream",),
+    "streaming.gathering": ("merge_chunks",),
     "streaming.sample_stream": ("SampleStream",),
     "values": (
         "LIMIT_ALIASES",
@@ -199,6 +201,7 @@ __all__ = [
     "checked_body",
     "count_of",
     "max_prompt_tokens",
+    "merge_chunks",
     "object_of",
     "objects_of",
     "parse_event",

@@ -33,7 +33,7 @@ from services.router import relay, rest, root_rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
 from services.router.metrics import count_cascade
-from services.router.openai_rest import chat, messages, passed
+from services.router.openai_rest import chat, messages, passed, responses
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
@@ -76,6 +76,7 @@ from services.router.service.feedback.feedback import (
 )
 from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, OutboxStore, Receiver
 from services.router.service.gateway.chat_gateway import ChatGateway
+from services.router.service.gateway.continuation import Continuation
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.gateway.passing import PassingContext
@@ -802,7 +803,7 @@ def _app(
         max_held_body_bytes=settings.max_held_body_bytes,
         body_limits={
             "/v1/knowledge": settings.knowledge_max_body_bytes,
-            **dict.fromkeys((chat.CHAT_PATH, *messages.PATHS), settings.chat_max_body_bytes),
+            **dict.fromkeys((chat.CHAT_PATH, responses.PATH, *messages.PATHS), settings.chat_max_body_bytes),
             **dict.fromkeys(passed.PATHS, settings.passed_max_body_bytes),
         },
     )
@@ -835,6 +836,8 @@ def _app(
     )
     passed.add_paths(app, passing)
     messages.add_paths(app, chats, passing)
+    continuation = Continuation(find=use_cases.get_run, keeps=settings.keep_contents)
+    responses.add_paths(app, chats, continuation, settings.passed_fields)
     reject_unserved_paths(app, CONTRACT)
     return app
 

@@ -44,6 +44,7 @@ OPENAI_PATHS = {
     ("POST", "/v1/score"),
     ("POST", "/score"),
     ("POST", "/v1/messages"),
+    ("POST", "/v1/responses"),
     ("POST", "/v1/messages/count_tokens"),
 }
 CONTRACTS = {"router": ROUTER, "assigner": ASSIGNER, "arbiter": ARBITER, "delegation": DELEGATION}

@@ -22,6 +22,7 @@ from services.router.service.runs.values import Run
 RUN_ID = edge.RUN_ID.decode()
 
 Events = AsyncGenerator[Any, None]
+Chunks = AsyncGenerator[bytes, None]
 Batches = AsyncGenerator[Sequence[bytes], None]
 Document = Mapping[str, Any]
 
@@ -42,7 +43,7 @@ class StreamFormat:
         headers: Further headers of the stream.
     """
 
-    write: Callable[[str, Events], AsyncGenerator[bytes, None]]
+    write: Callable[[str, Events], Chunks]
     error: Callable[[MetacogError], bytes] = _error_chunk
     end: bytes = DONE
     shape: Shape = error_body

@@ -176,6 +176,8 @@ def messages_digest(messages: Sequence[Turn]) -> str:
 
 _log = logger(__name__)
 
+# What is kept of a conversation for its continuation at most [bytes].
+MOST_KEPT_BYTES = 4 * 1024 * 1024
 # Strategies whose labels say what System 2 is worth on a kind of question.
 TAUGHT_BY_KIND = frozenset({Strategy.VOTE, Strategy.CASCADE, Strategy.DIALECTIC})
 
@@ -200,6 +202,7 @@ class StrategyResult:
         escalation: The stronger model that a vote may be escalated to; None where there is none.
         agreement: Agreement of the votes; None without a valid vote.
         promise: What became of a promise; None where there was none.
+        calls: The calls of tools in the answer, by the name of their field in a message of a chat.
     """
 
     text: str
@@ -217,6 +220,7 @@ class StrategyResult:
     escalation: Escalation | None = None
     agreement: RunAgreement | None = None
     promise: PromiseOutcome | None = None
+    calls: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def unknown_kind() -> str:
@@ -368,6 +372,7 @@ class RequestOrigin:
         streamed: Whether the answer is streamed to the client.
         served: The answer that was served for this request already, where the run is its shadow; None for served runs.
         call: What the client called.
+        kept_from: Place of the first message of `chat` that is kept for a continuation; None: none is.
     """
 
     key_name: str = ""
@@ -378,6 +383,7 @@ class RequestOrigin:
     streamed: bool = False
     served: ServedAnswer | None = None
     call: CallKind = CallKind.ANSWER
+    kept_from: int | None = None
 
 
 UNKNOWN_ORIGIN = RequestOrigin()
@@ -753,6 +759,14 @@ class RunInProgress:
         chosen = self._context.vote_plans.model_of(self.route.policy_row) if self.route is not None else ""
         return self._context.vote_plans.catalogue_name(chosen or self.request.model)
 
+    def _continuation(self, result: StrategyResult) -> str:
+        """Return the conversation with its answer, by which it can be continued; empty where it is not kept."""
+        if self.origin.kept_from is None:
+            return ""
+        answered = {"role": "assistant", "content": result.text or (None if result.calls else ""), **result.calls}
+        kept = dumps([*self.origin.chat[self.origin.kept_from :], answered])
+        return kept.decode() if len(kept) <= MOST_KEPT_BYTES else ""
+
     def _record(self, *, error_reason: str) -> Run:
         result = self.result
         if self._kind is not None:
@@ -799,6 +813,7 @@ class RunInProgress:
             winner_digest="" if self.state is None else winner_digest(result.deliberation or {}, digest),
             shadow=self._shadow(result.text if not error_reason else ""),
             call=self.origin.call,
+            continuation="" if error_reason else self._continuation(result),
         )
         if run.shadow is None:
             metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)

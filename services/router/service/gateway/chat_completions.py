@@ -16,6 +16,7 @@ from inference import (
     BackendModelClients,
     Spend,
     checked_body,
+    merge_chunks,
     object_of,
     objects_of,
     parse_event,
@@ -658,9 +659,11 @@ def _stream_result(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) ->
     choices = [c for d in documents for c in objects_of(d.get("choices")) if not c.get("index")]
     deltas = [object_of(choice.get("delta")) for choice in choices]
     reasons = [text_of(choice.get("finish_reason")) for choice in choices if choice.get("finish_reason")]
+    has_more = any(_has_more(delta) for delta in deltas)
+    whole = next(iter(objects_of(merge_chunks(documents).get("choices"))), NO_FIELDS) if has_more else NO_FIELDS
     return _result(
         "".join(text_of(delta.get("content")) for delta in deltas),
-        has_more=any(_has_more(delta) for delta in deltas),
+        more=object_of(whole.get("message")) if has_more else None,
         finish_reason=reasons[-1] if reasons else "",
         model=text_of(documents[0].get("model")) if documents else "",
         task=task,
@@ -673,12 +676,17 @@ def _reply_result(reply: Mapping[str, object], task: StrategyTask, *, cut: bool)
     message = object_of(choice.get("message"))
     return _result(
         text_of(message.get("content")),
-        has_more=_has_more(message),
+        more=message if _has_more(message) else None,
         finish_reason=text_of(choice.get("finish_reason")),
         model=text_of(reply.get("model")),
         task=task,
         cut=cut,
     )
+
+
+def calls_of(message: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the calls of tools in a message, by the name of their field."""
+    return {name: message[name] for name in ("tool_calls", "function_call") if message.get(name)}
 
 
 def _has_more(message: Mapping[str, object]) -> bool:
@@ -687,15 +695,25 @@ def _has_more(message: Mapping[str, object]) -> bool:
 
 
 def _result(
-    text_with_reasoning: str, *, has_more: bool, finish_reason: str, model: str, task: StrategyTask, cut: bool
+    text_with_reasoning: str,
+    *,
+    more: Mapping[str, object] | None,
+    finish_reason: str,
+    model: str,
+    task: StrategyTask,
+    cut: bool,
 ) -> StrategyResult:
-    """Return the result of a single-pass call; the reasoning of a thinking model is no part of the answer."""
+    """Return the result of a single-pass call; the reasoning of a thinking model is no part of the answer.
+
+    `more` is the message of an answer that is more than text.
+    """
     _, answer = split_reasoning(text_with_reasoning)
     return StrategyResult(
         text=answer,
-        outcome=Outcome.ANSWERED if has_more or answer.strip() else Outcome.ABSTAINED,
+        outcome=Outcome.ANSWERED if more or answer.strip() else Outcome.ABSTAINED,
         model=model,
         finish_reason=finish_reason,
         budget_exhausted=cut,
+        calls=calls_of(more or {}),
         **assessed_confidence(task.route),
     )

@@ -48,8 +48,16 @@ class ChatGateway:
     media_hosts: Sequence[str]
     passed: PassedFields
 
-    async def start(self, body: object, key_name: str, call: CallKind = CallKind.CHAT) -> StartedChat:
+    async def start(
+        self, body: object, key_name: str, call: CallKind = CallKind.CHAT, *, kept_from: int | None = None
+    ) -> StartedChat:
         """Return the run of the chat request in `body`, which begins when its events are read.
+
+        Args:
+            body: The request.
+            key_name: Name of the API key of the request.
+            call: What its client called.
+            kept_from: Place of the first message that is kept for a continuation; None: none is.
 
         Raises:
             MetacogError: As `parsed_request`.
@@ -62,7 +70,7 @@ class ChatGateway:
             media_hosts=self.media_hosts,
             passed=self.passed,
         )
-        origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call)
+        origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call, kept_from=kept_from)
         system_one = Passthrough(self.models, chat)
         others = strategies_in_format(chat, self.models, self.context.strategies)
         context = self.context.with_system_one(system_one, system_one.drafter, others)

@@ -61,7 +61,7 @@ from services.router.service.answering.promised_answers import NOT_COMPARED, wit
 from services.router.service.answering.values import PassedThrough, RelayedEvent
 from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.answering.voting import kept
-from services.router.service.gateway.chat_completions import TOOL_FIELDS, ChatRequest, lacking_feature
+from services.router.service.gateway.chat_completions import TOOL_FIELDS, ChatRequest, calls_of, lacking_feature
 from services.router.service.runs.values import Escalation
 
 # Account of the votes, and of the stronger model.
@@ -492,9 +492,11 @@ def _result(account: Mapping[str, Any], winner: Asked | None, escalated: _Escala
             text="", outcome=Outcome.ABSTAINED, deliberation=account, degraded_reasons=reasons, escalation=escalation
         )
     choice = first_choice(winner.reply)
-    _, text = split_reasoning(text_of(object_of(choice.get("message")).get("content")))
+    message = object_of(choice.get("message"))
+    _, text = split_reasoning(text_of(message.get("content")))
     return StrategyResult(
         text=text,
+        calls=calls_of(message),
         model=text_of(winner.reply.get("model")),
         finish_reason=text_of(choice.get("finish_reason")) or "stop",
         deliberation=account,

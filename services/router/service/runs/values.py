@@ -167,6 +167,7 @@ class Run:
     promise: PromiseOutcome | None = None
     sampled: bool = False
     call: CallKind | None = None
+    continuation: str = ""
     feedback: Sequence[RunFeedback] = ()
 
 

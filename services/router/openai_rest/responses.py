@@ -1,0 +1,56 @@
+"""This module serves OpenAI's Responses API: `/v1/responses`."""
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from chassis.serving.rest import Application, caller, until_disconnect
+from chassis.serving.wire import body_of_json
+from kernel.errors import MetacogError
+from services.router.openai_rest.replies import Chunks, Events, StreamFormat, streamed_reply, whole_reply
+from services.router.service.gateway.chat_completions import error_body, whole_completion
+from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
+from services.router.service.gateway.chat_stream import Writer
+from services.router.service.gateway.continuation import Continuation
+from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.gateway.response_reply import ResponseWriter, response_of
+from services.router.service.gateway.response_request import FIELDS, ResponseRequest, parsed_response
+from services.router.service.runs.values import CallKind
+
+PATH = "/v1/responses"
+
+
+def add_paths(app: Application, chats: ChatGateway, continuation: Continuation, more_fields: list[str]) -> None:
+    """Put the Responses API on `app`."""
+    app.state.shapes[PATH] = error_body
+    fields = PassedFields(more_fields, FIELDS)
+
+    @app.post(PATH)
+    async def create_response(request: Request) -> Response:
+        """Create a response as OpenAI does; its `metacog` field explains the answer."""
+        body, key_name = body_of_json(await request.body()), caller(request).name
+        asked = parsed_response(body, fields, chats.media_hosts, more_fields)
+        continued = await continuation.chat(asked, key_name)
+        chat = await chats.start(continued.body, key_name, CallKind.RESPONSE, kept_from=continued.kept_from)
+        return await until_disconnect(request, _response(asked, chat, store=continuation.is_kept(asked)))
+
+
+async def _response(asked: ResponseRequest, chat: StartedChat, *, store: bool) -> Response:
+    request, events = chat.request, chat.events
+    if not request.stream:
+        return await whole_reply(
+            events,
+            lambda run, document: response_of(whole_completion(document, run, request), run.run_id, asked, store=store),
+            error_body,
+            chat.headers,
+        )
+    writers: list[ResponseWriter] = []
+
+    def write(run_id: str, source: Events) -> Chunks:
+        writers.append(ResponseWriter(run_id, asked, store=store))
+        return writers[0].events(Writer(run_id, request).chunks(source))
+
+    def failed(error: MetacogError) -> bytes:
+        return writers[0].error(error)
+
+    form = StreamFormat(write=write, error=failed, end=b"", shape=error_body, headers=chat.headers)
+    return await streamed_reply(events, form)
