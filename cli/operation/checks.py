@@ -204,7 +204,7 @@ def _key(router: Service, other: Service) -> Finding:
     if not router.key:
         return fine("key", "none is required")
     try:
-        other.get("/v1/models")
+        other.get_document("/v1/models")
     except MetacogError:
         return fine("key", "accepted")
     return note(
