@@ -1,6 +1,7 @@
 """The commands as a whole: what they send, what they show, and how they end."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -190,3 +191,25 @@ def test_a_given_state_needs_no_question(metacog: Metacog, service: ScriptedServ
 
     assert service.asked[0].body == {"msv": {"correctness": 0.9}}
     assert "SYSTEM ONE  system1: too few components of the state are known" in done.out
+
+
+@pytest.mark.parametrize(
+    ("account", "finished"),
+    [
+        ({"measurements": [], "stages": [{"stage": "THESIS"}], "assessments": [{}, {}]}, "2 assessments, 1 stages"),
+        ({"solver_results": [], "critiques": [{}]}, "1 critiques"),
+        ({"groups": [], "votes": [{"index": 0}]}, "1 votes"),
+        (None, "nothing"),
+    ],
+)
+def test_a_cancelled_run_says_what_it_had_finished(
+    metacog: Metacog, service: ScriptedService, account: object, finished: str
+) -> None:
+    run = {"run_id": "r", "outcome": "CANCELLED", "created_at": "2026-03-01T12:30:00.25Z", "deliberation": account}
+    service.reply("GET /v1/runs/r", json={"run": run})
+
+    done = metacog("runs", "show", "r", "--explain", "--router", service.url)
+
+    assert (done.status, f"finished until then: {finished}" in done.out) == (OK, True)
+    assert "2026-03-01 12:30:00" in done.out
+    assert re.search(r"confidence +unknown", done.out)
