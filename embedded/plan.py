@@ -2,6 +2,7 @@
 
 import sys
 
+from configuration.services import SERVICES, WITH_SCHEMA
 from embedded.ports import Port
 from embedded.postgres.files import database_url
 from embedded.settings import ROOT, SuiteSettings
@@ -10,8 +11,6 @@ from embedded.supervision.processes import Home
 from embedded.vllm import READY_WITHIN_S, VllmSettings, command
 
 SMALL_MODEL_ALIAS = "smollm2"
-SERVICES = ("delegation", "arbiter", "assigner", "router")
-WITH_MIGRATIONS = ("delegation", "router")
 LOOPBACK = "127.0.0.1"
 # Parts stop from the highest wave to the lowest: first those that receive requests, last those that serve them.
 PARTS_WAVE, SERVICES_WAVE, ENTRY_WAVE = 1, 2, 3
@@ -32,8 +31,8 @@ def plan(settings: SuiteSettings, model: str) -> list[ProcessSpec]:
         parts.append(_vllm(settings, settings.vllm, common) if settings.vllm else _llm(settings, common, model))
     if settings.encoder_url is None:
         parts.append(_http_part("encoder", "encoder", settings.ports["METACOG_ENCODER_PORT"], common, PARTS_WAVE))
-    parts += [_migration(name, settings, common) for name in WITH_MIGRATIONS]
-    parts += [_service(name, settings, common) for name in SERVICES]
+    parts += [_migration(name, settings, common) for name in reversed(WITH_SCHEMA)]
+    parts += [_service(name, settings, common) for name in reversed(SERVICES)]
     parts.append(_http_part("console", "console", settings.ports["METACOG_CONSOLE_PORT"], common, ENTRY_WAVE))
     return parts
 
@@ -43,7 +42,7 @@ def shared_environment(settings: SuiteSettings) -> dict[str, str]:
     ports = settings.ports
     addresses = {
         f"METACOG_{name.upper()}_ADDRESS": f"{LOOPBACK}:{ports[f'METACOG_{name.upper()}_GRPC_PORT']}"
-        for name in ("router", "assigner", "arbiter", "delegation")
+        for name in SERVICES
     }
     variables = {
         "METACOG_HOME": str(settings.home),
@@ -148,7 +147,7 @@ def _migration(name: str, settings: SuiteSettings, common: dict[str, str]) -> Pr
 def _service(name: str, settings: SuiteSettings, common: dict[str, str]) -> ProcessSpec:
     port = settings.ports[f"METACOG_{name.upper()}_REST_PORT"]
     wave = ENTRY_WAVE if name == "router" else SERVICES_WAVE
-    after = (f"{name}-migrate",) if name in WITH_MIGRATIONS else ()
+    after = (f"{name}-migrate",) if name in WITH_SCHEMA else ()
     return _http_part(name, f"services.{name}", port, common, wave, after=after)
 
 

@@ -5,20 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configuration.services import GRPC_PORTS, REST_PORTS, SERVICES
 from embedded.errors import SuiteError
 from embedded.llm import default_threads
 from embedded.vllm import VllmSettings, read_vllm
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_PORTS = {
-    "METACOG_ROUTER_REST_PORT": 8080,
-    "METACOG_ROUTER_GRPC_PORT": 50051,
-    "METACOG_ASSIGNER_REST_PORT": 8081,
-    "METACOG_ASSIGNER_GRPC_PORT": 50052,
-    "METACOG_ARBITER_REST_PORT": 8082,
-    "METACOG_ARBITER_GRPC_PORT": 50053,
-    "METACOG_DELEGATION_REST_PORT": 8083,
-    "METACOG_DELEGATION_GRPC_PORT": 50054,
+    **{
+        f"METACOG_{name.upper()}_{api}_PORT": ports[name]
+        for name in SERVICES
+        for api, ports in (("REST", REST_PORTS), ("GRPC", GRPC_PORTS))
+    },
     "METACOG_CONSOLE_PORT": 8090,
     "METACOG_INFERENCE_PORT": 8000,
     "METACOG_ENCODER_PORT": 8001,

@@ -6,6 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from configuration.services import REST_PORTS, SERVICES
 from evals.router_client import Body, RouterClient
 from kernel.values import value
 
@@ -14,10 +15,10 @@ from kernel.values import value
 class Addresses:
     """Addresses of the services' REST APIs."""
 
-    router: str = "http://127.0.0.1:8080"
-    assigner: str = "http://127.0.0.1:8081"
-    arbiter: str = "http://127.0.0.1:8082"
-    delegation: str = "http://127.0.0.1:8083"
+    router: str = f"http://127.0.0.1:{REST_PORTS['router']}"
+    assigner: str = f"http://127.0.0.1:{REST_PORTS['assigner']}"
+    arbiter: str = f"http://127.0.0.1:{REST_PORTS['arbiter']}"
+    delegation: str = f"http://127.0.0.1:{REST_PORTS['delegation']}"
 
 
 Post = Callable[[str, Body], Awaitable[Body]]
@@ -40,7 +41,7 @@ class SuiteClient:
     def __init__(self, addresses: Addresses, *, key: str = "", timeout_s: float) -> None:
         self._clients: Mapping[str, RouterClient] = {
             service: RouterClient(getattr(addresses, service), key=key, timeout_s=timeout_s, service=service)
-            for service in ("router", "assigner", "arbiter", "delegation")
+            for service in SERVICES
         }
         self._open = AsyncExitStack()
 

@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from chassis import database as db
+from configuration.services import WITH_SCHEMA
 from embedded.model import ensure_model
 from tests.support.models.encoder import encoder
 from tests.support.models.llama import llama
@@ -50,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def database_url() -> Iterator[str]:
     """A PostgreSQL of this session alone, with the schemas of all services."""
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database.url
 
@@ -59,7 +60,7 @@ def database_url() -> Iterator[str]:
 def own_database_url(database_url: str) -> str:
     """A database of one test, on the server of this session, with the schemas of all services."""
     url = fresh_database(database_url)
-    for service in ("router", "delegation"):
+    for service in WITH_SCHEMA:
         db.migrate(f"services.{service}", url)
     return url
 

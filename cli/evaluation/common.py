@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cli.terminal.client import address
 from cli.terminal.exits import INTERRUPTED
 from cli.terminal.output import stderr
+from configuration.services import SERVICES
 from evals.harness.command_line import option_name
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ Assigner = Annotated[str, typer.Option(help="URL of the assigner.")]
 Arbiter = Annotated[str, typer.Option(help="URL of the arbiter.")]
 Delegation = Annotated[str, typer.Option(help="URL of the delegation service.")]
 
-ROUTER, ASSIGNER, ARBITER, DELEGATION = map(address, ("router", "assigner", "arbiter", "delegation"))
+ROUTER, ASSIGNER, ARBITER, DELEGATION = map(address, SERVICES)
 
 
 def listed(names: str) -> tuple[str, ...]:

@@ -14,13 +14,12 @@ from chassis.serving.wire import adapter
 from cli.operation.findings import Finding, fine, not_checked, note, wrong
 from cli.operation.settings import problems, settings, unknown_names
 from cli.terminal.client import Service, ServiceError, Unreachable
+from configuration.services import SERVICES, WITH_SCHEMA
 from kernel.errors import MetacogError
 from kernel.values import value
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVICES = ("router", "assigner", "arbiter", "delegation")
 OLDEST_PYTHON, OLDEST_POSTGRES, OLDEST_PGVECTOR = (3, 11), 15, (0, 8)
-WITH_SCHEMA = ("router", "delegation")
 UNREADABLE_KEYS = "set METACOG_KEYS_FILE to a valid keys file that this user may read; `make keys` writes one"
 # A key that no suite has.
 NO_KEY = "not-a-key-of-any-suite"

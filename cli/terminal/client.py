@@ -22,6 +22,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from chassis.serving.wire import from_rest
 from cli.terminal.exits import UnusableInput
+from configuration.services import REST_PORTS
 from kernel.errors import Code, MetacogError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="Message")
 
-PORTS = {"router": 8080, "assigner": 8081, "arbiter": 8082, "delegation": 8083}
 TIMEOUT_S = 60.0
 # A stream sends a heartbeat at least every 15 seconds.
 STREAM_IDLE_S = 120.0
@@ -92,7 +92,7 @@ class _NoRedirect(HTTPRedirectHandler):
 def address(name: str) -> str:
     """Return the URL of a service: METACOG_<NAME>_URL, else METACOG_<NAME>_REST_PORT here, else the default port."""
     prefix = f"METACOG_{name.upper()}"
-    port = os.environ.get(f"{prefix}_REST_PORT") or PORTS[name]
+    port = os.environ.get(f"{prefix}_REST_PORT") or REST_PORTS[name]
     return os.environ.get(f"{prefix}_URL") or f"http://127.0.0.1:{port}"
 
 
@@ -113,7 +113,7 @@ class Service:
         self.url = (url or address(name)).rstrip("/")
         place = urlsplit(self.url)
         if place.scheme not in ("http", "https") or not place.hostname:
-            raise UnusableInput(f"{self.url} is not a URL; it must be like http://127.0.0.1:{PORTS[name]}")
+            raise UnusableInput(f"{self.url} is not a URL; it must be like http://127.0.0.1:{REST_PORTS[name]}")
         self.key = key or os.environ.get("METACOG_API_KEY", "")
         authorization = {"authorization": f"Bearer {self.key}"} if self.key else {}
         self._headers = {"content-type": "application/json", **authorization}

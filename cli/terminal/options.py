@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli.terminal.client import PORTS
+from configuration.services import REST_PORTS
 
 SERVICE_NAMES = {
     "router": "router",
@@ -30,7 +30,7 @@ def _url_option(name: str) -> object:
     return typer.Option(
         f"--{name}",
         envvar=f"METACOG_{name.upper()}_URL",
-        show_default=f"http://127.0.0.1:{PORTS[name]}",
+        show_default=f"http://127.0.0.1:{REST_PORTS[name]}",
         help=f"URL of the {SERVICE_NAMES[name]}.",
     )
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser
 
 from chassis import database as db
+from configuration.services import WITH_SCHEMA
 from kernel.arbitration.modes import SolvingStop
 from tests.support.arbiter import arbiter_at
 from tests.support.assigner import assigner_at
@@ -40,7 +41,7 @@ class Stack:
 async def stack(encoder_url: str) -> AsyncIterator[Stack]:
     """Run every service on its own database, with a model whose replies come from `ModelReplies`."""
     with Database() as database, ScriptedLLM() as llm, tempfile.TemporaryDirectory() as spool:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         async with (
             assigner_at(llm) as assigner,

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, Route
 
+from configuration.services import SERVICES
 from tests.browser.conftest import Stack
 from tests.support.browser import tab_of
 
@@ -19,7 +20,7 @@ async def _only_this_machine(route: Route) -> None:
         await route.abort()
 
 
-@pytest.mark.parametrize("service", ["router", "assigner", "arbiter", "delegation"])
+@pytest.mark.parametrize("service", SERVICES)
 async def test_docs_lists_every_operation_without_a_network(browser: Browser, stack: Stack, service: str) -> None:
     base = stack.rest[service]
     async with httpx.AsyncClient(base_url=base) as client:

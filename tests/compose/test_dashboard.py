@@ -12,6 +12,7 @@ import yaml
 from metacog.common.v1.error_reason_pb2 import ErrorReason
 from prometheus_client.parser import text_string_to_metric_families
 
+from configuration.services import SERVICES
 from kernel.confidence.rules import TaskMode
 from kernel.errors import Code
 from kernel.policy import Strategy
@@ -20,7 +21,6 @@ from tests.support.models.scripted_llm import RawReply, ScriptedLLM
 from tests.support.stack import cast, process
 
 ROOT = Path(__file__).parents[2]
-SERVICES = ("router", "assigner", "arbiter", "delegation")
 SUFFIXES = ("_bucket", "_sum", "_count", "_total")
 # Values that the code can give the labels which queries match.
 VALUES = {

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from chassis import database as db
+from configuration.services import WITH_SCHEMA
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Database, Process, cast, process, until
 
@@ -36,7 +37,7 @@ DAY = timedelta(days=1)
 def database() -> Iterator[Database]:
     """A database of these tests alone."""
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database
 

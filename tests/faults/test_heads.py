@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import httpx
 import pytest
 
+from configuration.services import SERVICES
 from tests.support.console import console_at
 from tests.support.hostile.raw_http import connection, peak_mib, resident_mib
 from tests.support.models.encoder import encoder
@@ -41,9 +42,7 @@ async def assigner() -> AsyncIterator[Process]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "name", ["router", "assigner", "arbiter", "delegation", "console", pytest.param("encoder", marks=pytest.mark.hard)]
-)
+@pytest.mark.parametrize("name", [*SERVICES, "console", pytest.param("encoder", marks=pytest.mark.hard)])
 async def test_endless_headers_and_half_a_request_end_on_every_port(name: str) -> None:
     async with server(name, **SHORT) as url:
         async with connection(url) as endless:

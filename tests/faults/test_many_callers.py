@@ -15,6 +15,7 @@ import yaml
 
 from chassis import database as db
 from chassis.ids import new_id
+from configuration.services import WITH_SCHEMA
 from tests.faults.conftest import Report
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Database, cast, process
@@ -50,7 +51,7 @@ ANALYZE router.feedback;
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database
 

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from chassis import database as db
+from configuration.services import WITH_SCHEMA
 from tests.faults.conftest import Report
 from tests.support.models.encoder import EncoderProcess
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -65,7 +66,7 @@ pytestmark = pytest.mark.hard
 @pytest.fixture(scope="module")
 def server() -> Iterator[Database]:
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database
 

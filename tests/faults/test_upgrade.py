@@ -20,6 +20,7 @@ from chassis.errors import ConfigurationInvalid
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.schema.locks import SchemaLocked
+from configuration.services import WITH_SCHEMA
 from kernel.confidence.rules import Checker, ConfidenceSource
 from services.delegation.service.processing import StoredTask
 from services.delegation.service.task_records import TaskConfidence
@@ -45,7 +46,7 @@ def libpq(url: str) -> str:
 def own_database(database_url: str) -> str:
     """A database of these tests alone, whose rows they change."""
     url = fresh_database(database_url)
-    for service in ("router", "delegation"):
+    for service in WITH_SCHEMA:
         db.migrate(f"services.{service}", url)
     return url
 

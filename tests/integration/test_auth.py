@@ -17,6 +17,7 @@ from openai import AsyncOpenAI
 from structlog.testing import capture_logs
 
 from chassis.serving.auth import ApiKey, Keyring
+from configuration.services import SERVICES
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.assigner import assigner_at
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -158,7 +159,7 @@ def keys_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("service", ["router", "assigner", "arbiter", "delegation"])
+@pytest.mark.parametrize("service", SERVICES)
 def test_no_service_listens_beyond_loopback_without_keys(service: str) -> None:
     host = f"METACOG_{service.upper()}_HOST"
 

@@ -9,8 +9,7 @@ from sqlalchemy import make_url
 
 from chassis import database as db
 from chassis.errors import ConfigurationInvalid
-
-SERVICES = ("router", "delegation")
+from configuration.services import WITH_SCHEMA
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def _libpq(url: str) -> str:
     return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", WITH_SCHEMA)
 def test_a_database_of_another_build_is_rejected_with_what_to_do(own_database: str, service: str) -> None:
     db.migrate(f"services.{service}", own_database)
     with psycopg.connect(_libpq(own_database), autocommit=True) as connection:
@@ -44,7 +43,7 @@ def test_a_database_of_another_build_is_rejected_with_what_to_do(own_database: s
     assert rejected.value.metadata == {"setting": "METACOG_DATABASE_URL", "revision": "0099_of_old"}
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", WITH_SCHEMA)
 def test_a_rejected_schema_is_left_as_it_is_and_may_be_dropped(own_database: str, service: str) -> None:
     db.migrate(f"services.{service}", own_database)
     with psycopg.connect(_libpq(own_database), autocommit=True) as connection:
@@ -58,7 +57,7 @@ def test_a_rejected_schema_is_left_as_it_is_and_may_be_dropped(own_database: str
     db.migrate(f"services.{service}", own_database)
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", WITH_SCHEMA)
 def test_a_second_migration_changes_nothing(own_database: str, service: str) -> None:
     db.migrate(f"services.{service}", own_database)
     db.migrate(f"services.{service}", own_database)

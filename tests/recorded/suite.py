@@ -22,10 +22,10 @@ from typing import Any, Self
 import psycopg
 import yaml
 
+from configuration.services import PEERS, SERVICES, WITH_SCHEMA
 from tests.recorded.backend import MODEL
 from tests.recorded.renaming import Renames
 
-PEERS = ("assigner", "arbiter", "delegation")
 NOBODY = "127.0.0.1:1"
 READY_WITHIN_S = 60.0
 TEACHER_KEY, PUPIL_KEY = "teacher-key-of-the-recording", "pupil-key-of-the-recording"
@@ -201,10 +201,7 @@ class Suite:
         self, arguments: Sequence[str], stdin: str = "", settings: Mapping[str, str] | None = None
     ) -> tuple[int, str, str]:
         """Exit status, standard output and standard error of the command line with `arguments`."""
-        addresses = {
-            f"METACOG_{name.upper()}_URL": self.at[name].rest
-            for name in ("router", "assigner", "arbiter", "delegation")
-        }
+        addresses = {f"METACOG_{name.upper()}_URL": self.at[name].rest for name in SERVICES}
         width = {"COLUMNS": "80", "LINES": "40", "NO_COLOR": "1", "TERM": "dumb", "TERMINAL_WIDTH": "80"}
         more = self._settings({**addresses, "METACOG_HOME": str(self.home / "cli"), **(settings or {})})
         process = await asyncio.create_subprocess_exec(
@@ -229,7 +226,7 @@ class Suite:
 
     async def _start(self, databases: Databases, backend: str) -> None:
         for database in databases.made:
-            for service in ("router", "delegation"):
+            for service in WITH_SCHEMA:
                 if any((service, database) == (one, other) for _, one, other, _ in PROCESSES):
                     await self._migrate(service, {"METACOG_DATABASE_URL": databases.url_of(database)})
         peers = [process for process in PROCESSES if process[0] in PEERS]

@@ -29,6 +29,7 @@ from sqlalchemy import make_url
 
 from chassis.serving.auth import Keyring
 from chassis.serving.peer import Peer
+from configuration.services import PEERS
 from embedded import postgres
 from embedded.postgres.files import database_url
 from inference import Embeddings
@@ -317,8 +318,7 @@ def router_settings(limits: Limits = LIMITS, **settings: Any) -> Settings:  # no
 
 def peers(addresses: Mapping[str, str], *, key: str = "") -> dict[str, Peer]:
     """Return clients of the other services; those without an address are away."""
-    names = ("assigner", "arbiter", "delegation")
-    return {name: Peer(name, addresses.get(name, NO_SERVER), key=key) for name in names}
+    return {name: Peer(name, addresses.get(name, NO_SERVER), key=key) for name in PEERS}
 
 
 def quick_storage(spool: Path, **more: Any) -> RunStorageOptions:  # noqa: ANN401

@@ -31,10 +31,11 @@ from schemathesis.core.result import Ok
 from chassis import database as db
 from chassis.serving.contract import http_rule
 from chassis.serving.wire import to_proto
+from configuration.services import SERVICES, WITH_SCHEMA
 from kernel.errors import Code
 from services.router.service.gateway.chat_completions import ERROR_CODES
 from tests.support.hostile.messages import messages, mutated
-from tests.support.hostile.suite import SERVICES, Suite, authorization, suite
+from tests.support.hostile.suite import Suite, authorization, suite
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Database
 
@@ -58,7 +59,7 @@ DEADLINE_S = 60.0
 SERVER_ERRORS = frozenset({"UNKNOWN", "INTERNAL", "DATA_LOSS"})
 STATUSES_OF_STATES = frozenset({501, 503, 504})
 
-# OpenAI's own paths read their bodies themselves, so the document says nothing of them.
+# What a chat may hold; the document leaves open what the model's server takes.
 CHAT: dict[str, Any] = {
     "type": "object",
     "required": ["model", "messages"],
@@ -125,7 +126,7 @@ def running() -> Iterator[Suite]:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     with TemporaryDirectory() as folder, ScriptedLLM() as llm, Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         encoder = {"METACOG_ENCODER_URL": f"{llm.url}/v1"}
         try:

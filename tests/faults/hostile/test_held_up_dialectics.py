@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from chassis import database as db
+from configuration.services import WITH_SCHEMA
 from kernel.roles import CHAIN
 from tests.support.hostile.suite import suite
 from tests.support.models.llm_replies import Body
@@ -27,7 +28,7 @@ TEXT = "The whole text of the synthesis, down to its last word."
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database
 

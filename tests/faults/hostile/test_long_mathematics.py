@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from chassis import database as db
+from configuration.services import WITH_SCHEMA
 from tests.support.hostile.expressions import hostile
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import ROOT, Body, Database, Process, process, rating
@@ -36,7 +37,7 @@ GREEDY, MODEST = {"Authorization": "Bearer greedy"}, {"Authorization": "Bearer m
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database
 

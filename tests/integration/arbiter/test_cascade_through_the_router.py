@@ -11,6 +11,7 @@ from openai import AsyncOpenAI, BadRequestError
 
 from chassis import database as db
 from configuration.policy import read_policy
+from configuration.services import WITH_SCHEMA
 from kernel.prices import Price
 from services.router.compose import RoutingRules
 from services.router.service.assessment.routing import RoutingConfig
@@ -67,7 +68,7 @@ class Models:
 def database_url() -> Iterator[str]:
     """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database.url
 

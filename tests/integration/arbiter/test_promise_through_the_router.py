@@ -13,6 +13,7 @@ from openai import AsyncOpenAI
 from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import TEACH, ApiKey, Keyring
+from configuration.services import WITH_SCHEMA
 from kernel.prices import Price
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
@@ -52,7 +53,7 @@ class Voters:
 def database_url() -> Iterator[str]:
     """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database.url
 

@@ -18,6 +18,7 @@ import pytest
 from chassis import database as db
 from chassis.serving.auth import ApiKey, Keyring
 from cli.terminal.exits import FORBIDDEN, INTERRUPTED, OK, PARTIAL, UNREACHABLE, USAGE
+from configuration.services import WITH_SCHEMA
 from kernel.prices import Price
 from tests.support.apis import RestApi
 from tests.support.arbiter import arbiter_at
@@ -118,7 +119,7 @@ def asked(llm: ScriptedLLM) -> list[str]:
 def database_url() -> Iterator[str]:
     """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
     with Database() as database:
-        for service in ("router", "delegation"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database.url
 

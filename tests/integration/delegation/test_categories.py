@@ -10,6 +10,7 @@ import pytest
 from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import Keyring
+from configuration.services import WITH_SCHEMA
 from tests.support.apis import ApiError, RestApi, teaching_key
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -20,7 +21,7 @@ from tests.support.stack import ROUTER, Database, rating, router_at, until
 def database_url() -> Iterator[str]:
     """Return the URL of a database of its own, since adopted categories are shared by all keys."""
     with Database() as database:
-        for service in ("delegation", "router"):
+        for service in WITH_SCHEMA:
             db.migrate(f"services.{service}", database.url)
         yield database.url
 

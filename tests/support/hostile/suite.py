@@ -18,9 +18,9 @@ import httpx
 import psycopg
 import yaml
 
+from configuration.services import SERVICES
 from tests.support.stack import Process, free_port, process
 
-SERVICES = ("assigner", "arbiter", "delegation", "router")
 KEY, OTHER_KEY, SUITE_KEY = "key-of-ann", "key-of-bob", "key-of-the-suite"
 KEYS = {"ann": KEY, "bob": OTHER_KEY, "suite": SUITE_KEY}
 

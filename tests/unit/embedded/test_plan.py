@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from configuration.services import SERVICES
 from embedded.errors import SuiteError
 from embedded.plan import plan, required_ports, shared_environment
 from embedded.settings import DEFAULT_PORTS, SuiteSettings, UpOptions, read_settings
@@ -10,7 +11,6 @@ from embedded.supervision.parts import ProcessSpec, read_plan, write_plan
 from embedded.vllm import VllmSettings, check_vllm
 
 SETTINGS = SuiteSettings(home=Path("/srv/metacog"))
-SERVICES = {"router", "assigner", "arbiter", "delegation"}
 
 
 def named(parts: list[ProcessSpec]) -> dict[str, ProcessSpec]:
@@ -20,7 +20,14 @@ def named(parts: list[ProcessSpec]) -> dict[str, ProcessSpec]:
 def test_the_whole_suite_is_planned_when_nothing_is_set() -> None:
     parts = named(plan(SETTINGS, "/models/small.gguf"))
 
-    assert parts.keys() == SERVICES | {"postgres", "llm", "encoder", "delegation-migrate", "router-migrate", "console"}
+    assert parts.keys() == {*SERVICES} | {
+        "postgres",
+        "llm",
+        "encoder",
+        "delegation-migrate",
+        "router-migrate",
+        "console",
+    }
     assert parts["router"].after == ("router-migrate",)
     assert parts["router-migrate"].after == ("postgres",)
     assert parts["delegation"].after == ("delegation-migrate",)
@@ -39,7 +46,7 @@ def test_a_server_of_the_users_own_takes_the_place_of_each_part() -> None:
 
     parts = named(plan(own, ""))
 
-    assert parts.keys() == SERVICES | {"delegation-migrate", "router-migrate", "console"}
+    assert parts.keys() == {*SERVICES} | {"delegation-migrate", "router-migrate", "console"}
     assert parts["router-migrate"].after == ()
     assert parts["router"].environment["METACOG_INFERENCE_URL"] == "http://gpu:8000/v1"
     assert parts["router"].environment["METACOG_INFERENCE_MODEL"] == "llama"
