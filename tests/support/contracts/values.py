@@ -3,15 +3,15 @@
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from chassis.serving.wire import event_name
+from chassis.serving.wire import event_name, is_map
 from tests.support.contracts.messages import SERVICES
 
 # Requests of one or two plain arguments, which a service hands to its use case without a value.
@@ -86,21 +86,41 @@ def _kinds(service: str) -> Mapping[str, type]:
 def enums() -> Mapping[str, frozenset[type[StrEnum]]]:
     """The enums of the values by the full names of the contract's enums, as the types of the values' fields say."""
     found: dict[str, set[type[StrEnum]]] = {}
-    for pair in pairs():
-        if pair.kind is not None:
-            _add_enums(pair.message, pair.kind, found)
+    for field, hint in fields_with_types():
+        if field.enum_type is not None:
+            kinds = (one for one in _classes(hint) if issubclass(one, StrEnum))
+            found.setdefault(field.enum_type.full_name, set()).update(kinds)
     return {name: frozenset(kinds) for name, kinds in found.items()}
 
 
-def _add_enums(message: Descriptor, kind: type, found: dict[str, set[type[StrEnum]]]) -> None:
+@cache
+def fields_with_types(*, of_replies: bool = False) -> Sequence[tuple[FieldDescriptor, Any]]:
+    """The fields of all messages that have a value, or only of replies, each with the type of the value's field."""
+    return tuple(
+        (field, hints[field.name])
+        for message, kind in messages_with_values(of_replies=of_replies)
+        for hints in (get_type_hints(kind),)
+        for field in message.fields
+        if field.name in hints
+    )
+
+
+@cache
+def messages_with_values(*, of_replies: bool = False) -> Sequence[tuple[Descriptor, type]]:
+    """All messages that have a value, or only those of replies, each with the type of the value; inner ones too."""
+    wanted = [pair for pair in pairs() if not (of_replies and pair.message.name.endswith("Request"))]
+    found = (one for pair in wanted if pair.kind is not None for one in _with_inner(pair.message, pair.kind))
+    return tuple(dict.fromkeys(found))
+
+
+def _with_inner(message: Descriptor, kind: type) -> Iterator[tuple[Descriptor, type]]:
+    yield message, kind
     hints = get_type_hints(kind)
     for field in message.fields:
-        held = [one for one in _classes(hints.get(field.name)) if issubclass(one, StrEnum) or is_dataclass(one)]
-        if field.enum_type is not None:
-            found.setdefault(field.enum_type.full_name, set()).update(one for one in held if issubclass(one, StrEnum))
-        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
-            for one in held:
-                _add_enums(field.message_type, one, found)
+        if field.message_type is not None and not is_map(field):
+            for one in _classes(hints.get(field.name)):
+                if is_dataclass(one):
+                    yield from _with_inner(field.message_type, one)
 
 
 def _classes(hint: Any) -> Iterator[type]:  # noqa: ANN401 - a type, or a form of typing
