@@ -4,7 +4,7 @@ While versions are exchanged one after another, and after a roll-back, a version
 
 - A field that this version does not know is ignored, at every level.
 - A value that an enum of this version does not list stays as it is: it is no member that the code compares with, REST
-  returns it unchanged, and gRPC as the unspecified value.
+  returns it unchanged, and gRPC as the unspecified value. An empty one, as versions before wrote for none, is None.
 - A document whose meaning changed has a higher `document_version` at its top level; without one it has version 1. A
   document of a version above `DOCUMENT_VERSION`, or one that lacks what this version needs, cannot be read. That is an
   error of this document alone: a list leaves it out.
@@ -148,7 +148,7 @@ def _with_unlisted(document: object, kind: type, error: ValidationError) -> obje
         place = repaired
         for step in path:
             place = place[step]
-        place[last] = _unlisted(complaint["input"], enum)
+        place[last] = _unlisted(complaint["input"], enum) if complaint["input"] else None
     return repaired
 
 

@@ -1,9 +1,9 @@
 """This module translates between messages of the contract, plain data and values, with one spelling for both APIs.
 
-A message becomes plain data exactly as REST spells it (enum values without the enum's prefix, undefined numbers as
-None, a message whose single field is named `by_...` as that field itself), and plain data becomes a value through the
-same validation that REST bodies go through. So a service needs no translator of its own; nor does a client of REST,
-which reads replies by `from_rest`.
+A message becomes plain data exactly as REST spells it (enum values without the prefix of the enum, in lower case where
+it says so; undefined numbers as None; a message whose single field is named `by_...` as that field itself), and plain
+data becomes a value through the same validation that REST bodies go through. So a service needs no translator of its
+own; nor does a client of REST, which reads replies by `from_rest`.
 """
 
 import re
@@ -253,7 +253,7 @@ def _known(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain da
 
 def _known_item(item: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
     if field.enum_type is not None:
-        return item if _prefix(field.enum_type) + str(item) in field.enum_type.values_by_name else None
+        return item if item in _enum_numbers(field.enum_type) else None
     wrapped = wrapped_field(field.message_type) if field.message_type is not None else None
     if wrapped is not None:
         return _known(item, wrapped)
@@ -357,8 +357,7 @@ def _scalar(field: FieldDescriptor, item: Any) -> Any:  # noqa: ANN401 - plain d
     if field.enum_type is not None:
         if isinstance(item, Enum) and item.name not in type(item).__members__:
             return 0  # a stored word of another version; see `chassis.serving.stored`
-        name = item.value if isinstance(item, Enum) else item
-        return field.enum_type.values_by_name[_prefix(field.enum_type) + name].number
+        return _enum_numbers(field.enum_type)[item.value if isinstance(item, Enum) else item]
     return item.value if isinstance(item, Enum) else item
 
 
@@ -380,13 +379,15 @@ def wrapped_field(descriptor: Descriptor) -> FieldDescriptor | None:
 
 
 @cache
-def _prefix(descriptor: EnumDescriptor) -> str:
-    zero = next(v.name for v in descriptor.values if v.number == 0)
-    return zero.removesuffix("UNSPECIFIED")
+def enum_names(descriptor: EnumDescriptor) -> dict[int, str | None]:
+    """Return the words of an enum as REST spells them, by number; None for the unspecified one."""
+    prefix = next(v.name for v in descriptor.values if v.number == 0).removesuffix("UNSPECIFIED")
+    names = {v.number: v.name.removeprefix(prefix) if v.number else None for v in descriptor.values}
+    if not descriptor.GetOptions().Extensions[rest_pb2.lower_case]:
+        return names
+    return {number: name and name.lower() for number, name in names.items()}
 
 
 @cache
-def enum_names(descriptor: EnumDescriptor) -> dict[int, str | None]:
-    """Return the words of an enum as REST spells them, by number; None for the unspecified one."""
-    prefix = _prefix(descriptor)
-    return {v.number: v.name.removeprefix(prefix) if v.number else None for v in descriptor.values}
+def _enum_numbers(descriptor: EnumDescriptor) -> dict[str, int]:
+    return {name: number for number, name in enum_names(descriptor).items() if name is not None}

@@ -21,6 +21,7 @@ from metacog.delegation.v1.tasks_pb2 import (
     Checker,
     ConfidenceSource,
     ModeChosen,
+    ModeReason,
     PanelStop,
     TaskFinished,
     TaskMode,
@@ -239,7 +240,7 @@ def _vote(vote: Vote) -> list[str]:
 
 def chosen_mode(decision: ModeChosen) -> str:
     """Describe the executor of a task, and the reason."""
-    reason = decision.reason.replace("_", " ")
+    reason = word(ModeReason, decision.reason).replace("_", " ")
     match word(TaskMode, decision.mode):
         case "EXECUTED":
             return f"{decision.executor} executes: {reason}"

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from metacog.delegation.v1.tasks_pb2 import NotLearnedReason
 from metacog.delegation.v1.tasks_pb2 import SubmitFeedbackResponse as TaskFeedbackReply
 from metacog.router.v1.feedback_pb2 import SubmitFeedbackResponse as RunFeedbackReply
 
-from chassis.serving.wire import from_rest
+from chassis.serving.wire import from_rest, word
 from cli.answers.batch_lines import BatchRequest, BatchResult
 from cli.answers.batch_sender import SendLimits, send
 from cli.exam.arms import ArmKind
@@ -254,7 +255,7 @@ def sent_label(kind: ArmKind, done: BatchResult) -> SentLabel:
         'frozen'
     """
     if kind is ArmKind.AGENT:
-        reason = from_rest(done.body, TaskFeedbackReply).not_learned_reason
+        reason = word(NotLearnedReason, from_rest(done.body, TaskFeedbackReply).not_learned_reason)
     else:
         reason = "" if from_rest(done.body, RunFeedbackReply).teaches else "may_not_teach"
     return SentLabel(token=done.custom_id, teaches=not reason, reason=reason)

@@ -11,12 +11,13 @@ from metacog.common.v1.answer_pb2 import OUTCOME_CANCELLED, Outcome
 from metacog.common.v1.confidence_pb2 import ConfidenceState
 from metacog.common.v1.msv_pb2 import MSV
 from metacog.common.v1.stage_pb2 import Role, Stage
+from metacog.delegation.v1.tasks_pb2 import NotLearnedReason
 from metacog.delegation.v1.tasks_pb2 import SubmitFeedbackResponse as TaskFeedbackReply
 from metacog.router.v1.calibration_pb2 import GetCascadesResponse, LabelledShare
 from metacog.router.v1.feedback_pb2 import LabelOrigin
 from metacog.router.v1.feedback_pb2 import SubmitFeedbackResponse as RunFeedbackReply
 from metacog.router.v1.route_pb2 import Route
-from metacog.router.v1.router_pb2 import GetRunResponse, Run, RunFeedback, Shadow
+from metacog.router.v1.router_pb2 import GetRunResponse, Run, RunFeedback, Shadow, UnknownAgreement
 from rich.table import Column, Table
 
 from chassis.serving.wire import optional, word
@@ -219,7 +220,7 @@ def _task_effects(reply: TaskFeedbackReply) -> str:
         f"{each.agent} in {each.dimension} from {each.competence_before:.3f} to {each.competence_after:.3f}"
         for each in reply.profile_updates
     ]
-    reason = reply.not_learned_reason.replace("_", " ")
+    reason = word(NotLearnedReason, reply.not_learned_reason).replace("_", " ")
     return f"{reply.feedback_id}: stored; profiles learned: {'; '.join(changes) or f'nothing ({reason})'}"
 
 
@@ -314,7 +315,8 @@ def _shadow_of(shadow: Shadow) -> str:
         >>> _shadow_of(Shadow(shadow_of="r-1", policy="p-2", agrees=True))
         'r-1 by policy p-2, the same answer'
     """
-    agreement = {True: "the same answer", False: "another answer", None: f"not compared: {shadow.unknown_reason}"}
+    reason = word(UnknownAgreement, shadow.not_compared)
+    agreement = {True: "the same answer", False: "another answer", None: f"not compared: {reason}"}
     return f"{shadow.shadow_of} by policy {shadow.policy}, {agreement[optional(shadow, 'agrees')]}"
 
 

@@ -18,9 +18,10 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorSet,
     MethodDescriptorProto,
 )
+from metacog.common.v1 import rest_pb2  # registers the options of enums
 
-SERVICES = {"Router": 8080, "Assigner": 8081, "Arbiter": 8082, "Delegation": 8083}
-GRPC_PORTS = {"Router": 50051, "Assigner": 50052, "Arbiter": 50053, "Delegation": 50054}
+from configuration.services import GRPC_PORTS, REST_PORTS
+
 SCALARS = {
     FieldDescriptorProto.TYPE_DOUBLE: "number",
     FieldDescriptorProto.TYPE_FLOAT: "number",
@@ -84,7 +85,8 @@ def _take(file: FileDescriptorProto, into: Described) -> None:
     for number, enum in enumerate(file.enum_type):
         name = f".{file.package}.{enum.name}"
         prefix = enum.value[0].name.removesuffix("UNSPECIFIED")
-        into.enums[name] = [value.name.removeprefix(prefix) for value in enum.value[1:]]
+        words = [value.name.removeprefix(prefix) for value in enum.value[1:]]
+        into.enums[name] = [word.lower() for word in words] if enum.options.Extensions[rest_pb2.lower_case] else words
         into.comments[name] = text.get((ENUM, number), "")
     for number, service in enumerate(file.service):
         name = service.name.removesuffix("Service")
@@ -120,7 +122,8 @@ def grpc_page(described: Described) -> str:
 
 
 def _operations(described: Described, *, rest: bool) -> Iterator[str]:
-    for service, port in (SERVICES if rest else GRPC_PORTS).items():
+    for name, port in (REST_PORTS if rest else GRPC_PORTS).items():
+        service = name.capitalize()
         title = (
             f"## {service}, port {port}" if rest else f"## {described.packages[service]}.{service}Service, port {port}"
         )

@@ -5,7 +5,7 @@ Source: MetaCogAgent Algorithm 1 (papers.md 3.3).
 
 from collections.abc import Sequence
 
-from kernel.confidence.rules import HandOverRule, Rules, TaskMode
+from kernel.confidence.rules import HandOverRule, ModeReason, Rules, TaskMode
 from kernel.confidence.self_assessment import combined_confidence, disagreement, effective_threshold
 from kernel.learning.profiles import ProfileEstimate
 from kernel.thresholds import DECIMALS, exceeds, reaches
@@ -46,12 +46,12 @@ class ExecutorDecision:
     Attributes:
         mode: How it is solved.
         executor: Who solves it; empty when all do.
-        reason: `confident`, `better_peer`, `no_better_peer`, `no_agent_confident` or `only_agent`.
+        reason: Why.
     """
 
     mode: TaskMode
     executor: str
-    reason: str
+    reason: ModeReason
 
 
 def assessed_agent(
@@ -110,13 +110,13 @@ def executor_decision(first: AssessedAgent, peers: Sequence[AssessedAgent], rule
         MetaCogAgent Algorithm 1 (papers.md 3.3).
     """
     if is_confident(first):
-        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="confident")
+        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason=ModeReason.CONFIDENT)
     if not peers:
-        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="only_agent")
+        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason=ModeReason.ONLY_AGENT)
     able = [peer for peer in peers if peer.eligible and reaches(peer.confidence, rules.confidence_threshold)]
     if not able:
-        return ExecutorDecision(mode=TaskMode.COLLABORATED, executor="", reason="no_agent_confident")
+        return ExecutorDecision(mode=TaskMode.COLLABORATED, executor="", reason=ModeReason.NO_AGENT_CONFIDENT)
     best = max(able, key=lambda peer: round(peer.confidence, DECIMALS))
     if rules.hand_over_rule is HandOverRule.PAPER or not first.eligible or exceeds(best.confidence, first.confidence):
-        return ExecutorDecision(mode=TaskMode.DELEGATED, executor=best.agent, reason="better_peer")
-    return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="no_better_peer")
+        return ExecutorDecision(mode=TaskMode.DELEGATED, executor=best.agent, reason=ModeReason.BETTER_PEER)
+    return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason=ModeReason.NO_BETTER_PEER)

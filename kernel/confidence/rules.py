@@ -17,6 +17,32 @@ class TaskMode(StrEnum):
     COLLABORATED = "COLLABORATED"
 
 
+class ModeReason(StrEnum):
+    """A mode reason is why a task is solved as it is."""
+
+    CONFIDENT = "confident"
+    ROUTINE = "routine"
+    BETTER_PEER = "better_peer"
+    NO_BETTER_PEER = "no_better_peer"
+    NO_AGENT_CONFIDENT = "no_agent_confident"
+    ONLY_AGENT = "only_agent"
+    BASELINE = "baseline"
+    ABLATION = "ablation"
+    BUDGET = "budget"
+    AGENT_FAILED = "agent_failed"
+
+
+class NotLearnedReason(StrEnum):
+    """A reason why profiles learn nothing from a label."""
+
+    FROZEN = "frozen"
+    MAY_NOT_TEACH = "may_not_teach"
+    ABLATION = "ablation"
+    BASELINE = "baseline"
+    ALREADY_JUDGED = "already_judged"
+    NO_ANSWER = "no_answer"
+
+
 class Dispatch(StrEnum):
     """This choice decides which agent a task goes to first."""
 

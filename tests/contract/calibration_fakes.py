@@ -157,7 +157,7 @@ async def fake_shadows(asked: GetShadowRequest) -> Sequence[ShadowPair]:
         served_duration_ms=100.0,
         served_right=True,
     )
-    unknown = replace(agreeing, agrees=None, unknown_reason="LONG_ANSWER", served_right=None)
+    unknown = replace(agreeing, agrees=None, not_compared="LONG_ANSWER", served_right=None)
     stopped = ShadowPair(policy="p1", strategy="vote", answered=False, error_reason="CANCELLED")
     return [*[agreeing] * 10, unknown, stopped]
 

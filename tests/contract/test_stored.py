@@ -59,7 +59,7 @@ STORED: list[Any] = [
     VoteEvidence(agreeing=3, valid=4, kind="number"),
     StoredTask(question="What is 20 + 20?", finished=from_proto(full(tasks_pb2.TaskFinished), TaskFinished)),
     TaskConfidence(agent="ada", source=ConfidenceSource.VERBALIZED, confidence=0.5, raw=0.6),
-    TaskFeedbackResponse(feedback_id="f", task_id="t", label=LABEL, profile_updates=[UPDATE], not_learned_reason=""),
+    TaskFeedbackResponse(feedback_id="f", task_id="t", label=LABEL, profile_updates=[UPDATE]),
     Point(confidence=0.25, calibrated=0.5),
 ]
 

@@ -152,7 +152,7 @@ async def test_an_answered_request_is_answered_again_by_the_shadow_policy(router
         "shadow_of": served["run_id"],
         "policy": router.policy,
         "agrees": True,
-        "unknown_reason": "",
+        "not_compared": None,
     }
     assert shadow["route"]["reason"] == "policy"
     assert len(other.requests) == 1
@@ -332,7 +332,7 @@ async def test_answers_that_cannot_be_compared_are_unknown_and_not_different(
     shadow = await router.shadow_of(await router.ask())
     comparison = await router.comparison()
 
-    assert (shadow["shadow"]["agrees"], shadow["shadow"]["unknown_reason"]) == (None, "DIFFERENT_TYPES")
+    assert (shadow["shadow"]["agrees"], shadow["shadow"]["not_compared"]) == (None, "DIFFERENT_TYPES")
     assert (comparison["agreement"]["runs"], comparison["not_compared"]) == (0, {"DIFFERENT_TYPES": 1})
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kernel.confidence.decision import AssessedAgent, ExecutorDecision, executor_decision, is_confident
 from kernel.confidence.panels import PanelMember, panel_order
-from kernel.confidence.rules import Ablation, Baseline, Dispatch, TaskMode
+from kernel.confidence.rules import Ablation, Baseline, Dispatch, ModeReason, TaskMode
 from kernel.learning.profiles import Profile, ProfileEstimate, profile_estimate
 from kernel.learning.shrinkage import shrunk_profiles
 from kernel.thresholds import DECIMALS
@@ -66,14 +66,14 @@ class ExecutorChoice:
             estimate, self._certainty, threshold=rules.confidence_threshold, limits=self._routine
         ):
             self._add(self._assessor.profile_based(first, estimate, "skipped", profile_alone=True))
-            return _executed(first, "routine")
+            return _executed(first, ModeReason.ROUTINE)
         await self._assess([first])
         assessed = _assessed_agent(self.assessments[0])
         others = [name for name in self._task.agents if name != first]
         if is_confident(assessed) or not others:
             return _mode_chosen(executor_decision(assessed, [], rules), first)
         if Ablation.WITHOUT_DELEGATION in ablations:
-            return _executed(first, "ablation")
+            return _executed(first, ModeReason.ABLATION)
         if Ablation.WITHOUT_CROSS_EVALUATION in ablations:
             return self._next_agent(first)
         return await self._cross_evaluated(first, assessed, others)
@@ -86,7 +86,7 @@ class ExecutorChoice:
         names = list(self._task.agents)
         peer = names[(names.index(first) + 1) % len(names)]
         self._add(self._assessor.profile_based(peer, self.estimates[peer], "ablation", profile_alone=True))
-        return ModeChosen(mode=TaskMode.DELEGATED, first_agent=first, executor=peer, reason="ablation")
+        return ModeChosen(mode=TaskMode.DELEGATED, first_agent=first, executor=peer, reason=ModeReason.ABLATION)
 
     async def _cross_evaluated(self, first: str, assessed: AssessedAgent, others: Sequence[str]) -> ModeChosen:
         rules = self._task.rules
@@ -99,7 +99,7 @@ class ExecutorChoice:
         )
         if affordable_assessments(self._task) < 1 and not self._assessments_are_free():
             self._task.spend.ledger.exhausted = True
-            return _executed(first, "budget")
+            return _executed(first, ModeReason.BUDGET)
         await self._assess([each.agent for each in listed])
         peers = [_assessed_agent(each) for each in self.assessments[1:]]
         chosen = _mode_chosen(executor_decision(assessed, peers, rules), first, listed)
@@ -171,23 +171,23 @@ def baseline_choice(
     default = request.first_agent or names[0]
     match request.baseline:
         case Baseline.MAJORITY_VOTE:
-            return ModeChosen(mode=TaskMode.COLLABORATED, first_agent=default, executor="", reason="baseline")
+            return ModeChosen(mode=TaskMode.COLLABORATED, first_agent=default, executor="", reason=ModeReason.BASELINE)
         case Baseline.ROUND_ROBIN:
-            return _executed(names[index], "baseline")
+            return _executed(names[index], ModeReason.BASELINE)
         case Baseline.RANDOM:
-            return _executed(names[int(task.generator_of("random").integers(len(names)))], "baseline")
+            return _executed(names[int(task.generator_of("random").integers(len(names)))], ModeReason.BASELINE)
         case Baseline.SKILL_FIXED:
             named = next(filter(None, [request.dimension, *request.dimensions]), None)
             needed = named or keyword_dimension(task.question, keywords)
             skills = {name: task.agents[name].tags for name in [default, *(n for n in names if n != default)]}
             skilled = skilled_agent(needed, skills)
             mode = TaskMode.EXECUTED if skilled == default else TaskMode.DELEGATED
-            return ModeChosen(mode=mode, first_agent=default, executor=skilled, reason="baseline")
+            return ModeChosen(mode=mode, first_agent=default, executor=skilled, reason=ModeReason.BASELINE)
         case Baseline.NONE | Baseline.SINGLE_AGENT:
-            return _executed(default, "baseline")
+            return _executed(default, ModeReason.BASELINE)
 
 
-def _executed(agent: str, reason: str) -> ModeChosen:
+def _executed(agent: str, reason: ModeReason) -> ModeChosen:
     return ModeChosen(mode=TaskMode.EXECUTED, first_agent=agent, executor=agent, reason=reason)
 
 

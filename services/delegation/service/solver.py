@@ -12,7 +12,7 @@ from configuration.agents import AgentConfig
 from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKind
 from kernel.answers import AnswerType, canonical, inferred_type
 from kernel.confidence.panels import PanelStop, count_panel, panel_stop
-from kernel.confidence.rules import Baseline, TaskMode
+from kernel.confidence.rules import Baseline, ModeReason, TaskMode
 from kernel.confidence.voting import Ballot, VoteCount, answer_in, count_votes
 from kernel.conversation import chat_of_prompt
 from kernel.envelope import BudgetExhausted, StageUsage
@@ -153,7 +153,7 @@ class TaskSolver:
         for attempt, name in enumerate(candidates):
             if attempt:
                 mode = TaskMode.EXECUTED if name == decision.first_agent else TaskMode.DELEGATED
-                self._choose(replace(decision, mode=mode, executor=name, reason="agent_failed"))
+                self._choose(replace(decision, mode=mode, executor=name, reason=ModeReason.AGENT_FAILED))
             answer = await self._answer(name, "execute", self._affordable_tokens(1), streamed=True)
             self._answers = [answer]
             self._task.emit(answer)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from chassis.json_text import dumps
 from chassis.serving.auth import ACT, TEACH, ApiKey
-from kernel.confidence.rules import ConfidenceSource
+from kernel.confidence.rules import ConfidenceSource, NotLearnedReason
 from kernel.learning.profiles import Lesson, lessons
 from kernel.values import value
 from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
@@ -48,7 +48,7 @@ class TaskRecord:
         winners: Those of them whose answer won.
         confidences: Confidences to compare with the label.
         learning_rate: Step toward an outcome, alpha (0..1].
-        not_learned_reason: Why no profile may learn from it: `ablation`, `baseline` or `no_answer`; else empty.
+        not_learned_reason: Why no profile may learn from it; None where they may.
     """
 
     task_id: str
@@ -64,7 +64,7 @@ class TaskRecord:
     winners: Sequence[str]
     confidences: Sequence[TaskConfidence]
     learning_rate: float
-    not_learned_reason: str = ""
+    not_learned_reason: NotLearnedReason | None = None
 
     def lessons(self, correct: bool) -> list[Lesson]:
         """Return what each agent learns from a label."""

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from chassis.clock import milliseconds_since
 from kernel.confidence.panels import panel_evidence
-from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
+from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, NotLearnedReason, TaskMode
 from kernel.envelope import BudgetExhausted
 from kernel.learning.profiles import ProfileEstimate
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
@@ -133,12 +133,12 @@ def task_record(outcome: TaskOutcome, key_name: str) -> TaskRecord:
     )
 
 
-def _not_learned_reason(outcome: TaskOutcome, *, answered: bool) -> str:
+def _not_learned_reason(outcome: TaskOutcome, *, answered: bool) -> NotLearnedReason | None:
     if not answered:
-        return "no_answer"
+        return NotLearnedReason.NO_ANSWER
     if outcome.request.baseline is not Baseline.NONE:
-        return "baseline"
-    return "ablation" if Ablation.WITHOUT_LEARNING in outcome.task.ablations else ""
+        return NotLearnedReason.BASELINE
+    return NotLearnedReason.ABLATION if Ablation.WITHOUT_LEARNING in outcome.task.ablations else None
 
 
 def _is_better(estimates: Mapping[str, ProfileEstimate], executor: str, first: str) -> bool:

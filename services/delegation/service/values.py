@@ -19,6 +19,8 @@ from kernel.confidence.rules import (
     Dispatch,
     Exploration,
     HandOverRule,
+    ModeReason,
+    NotLearnedReason,
     Rules,
     TaskMode,
 )
@@ -191,7 +193,7 @@ class ModeChosen:
     mode: TaskMode
     first_agent: str
     executor: str
-    reason: str
+    reason: ModeReason
     short_list: Sequence[ShortListed] = ()
     panel: Sequence[str] = ()
 
@@ -334,4 +336,4 @@ class TaskFeedbackResponse:
     task_id: str
     label: AnswerLabel
     profile_updates: Sequence[ProfileUpdate]
-    not_learned_reason: str
+    not_learned_reason: NotLearnedReason | None = None

@@ -15,7 +15,7 @@ from chassis.database import Sessions, transaction, without_nul
 from chassis.idempotency import check_digest
 from chassis.json_text import dumps
 from chassis.serving.stored import enum_from_stored, from_stored, readable
-from kernel.confidence.rules import Checker
+from kernel.confidence.rules import Checker, NotLearnedReason
 from kernel.errors import FeedbackConflict
 from kernel.learning.drift import DriftLimits
 from services.delegation.errors import TaskNotFound
@@ -66,6 +66,7 @@ class PostgresTasks:
         learns = known and may_teach and not record.not_learned_reason
         row = {
             **asdict(record),
+            "not_learned_reason": record.not_learned_reason or "",
             "correct": label.correct if label else None,
             "checker": label.checker if label and known else "",
             "detail": without_nul(label.detail) if label and known else "",
@@ -150,7 +151,7 @@ class PostgresTasks:
             updates = await self._learn(session, record, request.correct, request.feedback_id)
             if self._keeps:
                 await add_experience(session, record, updates)
-            reason = "" if updates else "frozen"
+            reason = None if updates else NotLearnedReason.FROZEN
         assert task.judged_at is not None
         label = AnswerLabel(
             correct=task.correct,
@@ -179,10 +180,10 @@ class PostgresTasks:
         return await apply_lessons(session, batch, self._drift)
 
 
-def _not_learned_reason(task: TaskRow, may_teach: bool) -> str:
+def _not_learned_reason(task: TaskRow, may_teach: bool) -> NotLearnedReason | None:
     if not may_teach:
-        return "may_not_teach"
-    return "already_judged" if task.learned else ""
+        return NotLearnedReason.MAY_NOT_TEACH
+    return NotLearnedReason.ALREADY_JUDGED if task.learned else None
 
 
 def _record(task: TaskRow) -> TaskRecord:
@@ -191,7 +192,10 @@ def _record(task: TaskRow) -> TaskRecord:
         task.confidences,
         lambda each: from_stored(each, TaskConfidence, record="task_confidence", record_id=task.task_id),
     )
-    return TaskRecord(**{name: getattr(task, name) for name in names}, confidences=confidences)
+    values = {name: getattr(task, name) for name in names}
+    word = task.not_learned_reason
+    values["not_learned_reason"] = enum_from_stored(word, NotLearnedReason) if word else None
+    return TaskRecord(**values, confidences=confidences)
 
 
 async def _earlier(session: AsyncSession, key_name: str, feedback_id: str, digest: str) -> TaskFeedbackResponse | None:

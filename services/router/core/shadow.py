@@ -45,7 +45,7 @@ class AnswerAgreement:
     """An agreement says whether two answers are the same; None with the reason why it is unknown."""
 
     agrees: bool | None = None
-    unknown_reason: str = ""
+    not_compared: UnknownAgreement | None = None
 
 
 def agreement(question: str, one: str, other: str, answer_type: AnswerType | None = None) -> AnswerAgreement:
@@ -65,7 +65,7 @@ def agreement(question: str, one: str, other: str, answer_type: AnswerType | Non
     Example:
         >>> agreement("What is 2 + 2?", "It is 4.", "Final Answer: 4.0").agrees
         True
-        >>> agreement("Why is it so?", "Since it rained.", "").unknown_reason
+        >>> agreement("Why is it so?", "Since it rained.", "").not_compared
         <UnknownAgreement.NO_ANSWER: 'NO_ANSWER'>
     """
     if not one.strip() or not other.strip():
@@ -107,4 +107,4 @@ def _contains(one: str, other: str) -> bool:
 
 
 def _unknown(reason: UnknownAgreement) -> AnswerAgreement:
-    return AnswerAgreement(unknown_reason=reason)
+    return AnswerAgreement(not_compared=reason)

@@ -79,7 +79,7 @@ def _pair(row: Any) -> ShadowPair:  # noqa: ANN401 - a row
         answered=outcome == "ANSWERED",
         error_reason=error_reason,
         agrees=agrees if isinstance(agrees, bool) else None,
-        unknown_reason=str(shadow.get("unknown_reason", "")),
+        not_compared=str(shadow.get("not_compared") or ""),
         cost=cost,
         duration_ms=duration_ms or 0.0,
         right=None if score is None else is_right(score),

@@ -55,7 +55,7 @@ async def test_the_executor_learns_from_late_feedback(scenario: Scenario, api: s
     assert (update["agent"], update["outcome"], update["competence_after"]) == ("alpha", 0, 0.45)
     assert (update["feedback_id"], update["task_id"]) == (name, task["task_id"])
     assert (response["label"]["correct"], response["label"]["checker"]) == (False, "FEEDBACK")
-    assert response["not_learned_reason"] == ""
+    assert response["not_learned_reason"] is None
 
 
 async def test_repeated_feedback_gets_the_same_response_and_counts_once(scenario: Scenario, api: str) -> None:

@@ -11,7 +11,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metacog.assigner.v1 import assigner_pb2 as assigner_pb
-from metacog.common.v1 import answer_pb2, msv_pb2, stage_pb2
+from metacog.common.v1 import answer_pb2, msv_pb2, rest_pb2, stage_pb2
+from metacog.delegation.v1 import tasks_pb2
 from metacog.router.v1 import router_pb2 as router_pb
 
 from chassis.serving.wire import event, event_to_proto, from_plain, from_proto, json_schema, plain, to_proto
@@ -271,7 +272,8 @@ def test_enums_have_the_contracts_names_without_their_prefix() -> None:
 def words(enum: EnumDescriptor) -> list[str]:
     """The words of an enum without their prefix, and without the one for what is not stated."""
     zero, *others = (value.name for value in enum.values)
-    return [name.removeprefix(zero.removesuffix("UNSPECIFIED")) for name in others]
+    names = [name.removeprefix(zero.removesuffix("UNSPECIFIED")) for name in others]
+    return [name.lower() for name in names] if enum.GetOptions().Extensions[rest_pb2.lower_case] else names
 
 
 def test_an_enum_is_spelled_without_its_prefix() -> None:
@@ -280,6 +282,15 @@ def test_an_enum_is_spelled_without_its_prefix() -> None:
     assert plain(pair) == {"role": "CRITIC", "agent": "ada"}
     assert to_proto({"role": "CRITIC", "agent": "ada"}, assigner_pb.ForbiddenPair) == pair
     assert to_proto(assigner.ForbiddenPair(role=Role.CRITIC, agent="ada"), assigner_pb.ForbiddenPair) == pair
+
+
+def test_an_enum_in_lower_case_is_spelled_so_and_comes_back() -> None:
+    chosen = tasks_pb2.ModeChosen(reason=tasks_pb2.MODE_REASON_BETTER_PEER)
+
+    assert plain(chosen)["reason"] == "better_peer"
+    assert to_proto({"reason": "better_peer"}, tasks_pb2.ModeChosen) == chosen
+    with pytest.raises(KeyError):
+        to_proto({"reason": "BETTER_PEER"}, tasks_pb2.ModeChosen)
 
 
 @pytest.mark.parametrize("number", [0, 99])

@@ -26,7 +26,7 @@ from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor
 from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmetacog/common/v1/rest.proto\x12\x11metacog.common.v1\x1a google/protobuf/descriptor.proto\x1a\x1cmetacog/common/v1/text.proto:8\n\trest_name\x12\x1d.google.protobuf.FieldOptions\x18\xba\x8e\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmetacog/common/v1/rest.proto\x12\x11metacog.common.v1\x1a google/protobuf/descriptor.proto\x1a\x1cmetacog/common/v1/text.proto:8\n\trest_name\x12\x1d.google.protobuf.FieldOptions\x18\xba\x8e\x03 \x01(\tB\x04\xc8\xf3\x18\x03:2\n\nlower_case\x12\x1c.google.protobuf.EnumOptions\x18\xbb\x8e\x03 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)

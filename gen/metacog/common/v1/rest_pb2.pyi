@@ -11,7 +11,10 @@ import builtins as _builtins
 DESCRIPTOR: _descriptor.FileDescriptor
 
 REST_NAME_FIELD_NUMBER: _builtins.int
+LOWER_CASE_FIELD_NUMBER: _builtins.int
 rest_name: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.str]
 """Name of the field on REST, where it is not its own: several fields of a message may share it, and what REST sends
 under it belongs to the one whose message has its fields.
 """
+lower_case: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumOptions, _builtins.bool]
+"""Whether REST and stored documents spell the values in lower case."""

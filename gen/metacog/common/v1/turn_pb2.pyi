@@ -25,7 +25,7 @@ class Turn(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """`system`, `developer`, `user`, `assistant` or `tool`."""
+    """`system`, `developer`, `user`, `assistant`, `tool`, or another that the model's chat template knows."""
     content: _builtins.str
     """Text of the turn."""
     def __init__(

@@ -600,7 +600,7 @@ class DriftEvent(_message.Message):
     observations_since: _builtins.int
     """Observations since the change, as estimated [count]."""
     detector: _builtins.str
-    """Name of the detector."""
+    """Name of the detector; more may come."""
     statistic: _builtins.float
     """The detector's statistic at detection [dimensionless]."""
     statistic_threshold: _builtins.float

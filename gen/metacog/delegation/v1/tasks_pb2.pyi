@@ -337,6 +337,102 @@ CHECKER_FEEDBACK: Checker.ValueType  # 4
 """Feedback of the caller."""
 Global___Checker: _TypeAlias = Checker  # noqa: Y015
 
+class _ModeReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ModeReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ModeReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MODE_REASON_UNSPECIFIED: _ModeReason.ValueType  # 0
+    """Never sent."""
+    MODE_REASON_CONFIDENT: _ModeReason.ValueType  # 1
+    """The first agent is sure enough."""
+    MODE_REASON_ROUTINE: _ModeReason.ValueType  # 2
+    """The task is routine: the profile of the first agent is sufficient, and it was not asked."""
+    MODE_REASON_BETTER_PEER: _ModeReason.ValueType  # 3
+    """Another agent is surer than the first one, and sure enough."""
+    MODE_REASON_NO_BETTER_PEER: _ModeReason.ValueType  # 4
+    """The first agent is not sure enough, and no other agent is surer."""
+    MODE_REASON_NO_AGENT_CONFIDENT: _ModeReason.ValueType  # 5
+    """No agent is sure enough."""
+    MODE_REASON_ONLY_AGENT: _ModeReason.ValueType  # 6
+    """There is no other agent."""
+    MODE_REASON_BASELINE: _ModeReason.ValueType  # 7
+    """A baseline decides."""
+    MODE_REASON_ABLATION: _ModeReason.ValueType  # 8
+    """A part of delegation is switched off."""
+    MODE_REASON_BUDGET: _ModeReason.ValueType  # 9
+    """The envelope has no room to ask other agents."""
+    MODE_REASON_AGENT_FAILED: _ModeReason.ValueType  # 10
+    """The agent that was chosen before failed."""
+
+class ModeReason(_ModeReason, metaclass=_ModeReasonEnumTypeWrapper):
+    """Why a task is solved as it is."""
+
+MODE_REASON_UNSPECIFIED: ModeReason.ValueType  # 0
+"""Never sent."""
+MODE_REASON_CONFIDENT: ModeReason.ValueType  # 1
+"""The first agent is sure enough."""
+MODE_REASON_ROUTINE: ModeReason.ValueType  # 2
+"""The task is routine: the profile of the first agent is sufficient, and it was not asked."""
+MODE_REASON_BETTER_PEER: ModeReason.ValueType  # 3
+"""Another agent is surer than the first one, and sure enough."""
+MODE_REASON_NO_BETTER_PEER: ModeReason.ValueType  # 4
+"""The first agent is not sure enough, and no other agent is surer."""
+MODE_REASON_NO_AGENT_CONFIDENT: ModeReason.ValueType  # 5
+"""No agent is sure enough."""
+MODE_REASON_ONLY_AGENT: ModeReason.ValueType  # 6
+"""There is no other agent."""
+MODE_REASON_BASELINE: ModeReason.ValueType  # 7
+"""A baseline decides."""
+MODE_REASON_ABLATION: ModeReason.ValueType  # 8
+"""A part of delegation is switched off."""
+MODE_REASON_BUDGET: ModeReason.ValueType  # 9
+"""The envelope has no room to ask other agents."""
+MODE_REASON_AGENT_FAILED: ModeReason.ValueType  # 10
+"""The agent that was chosen before failed."""
+Global___ModeReason: _TypeAlias = ModeReason  # noqa: Y015
+
+class _NotLearnedReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NotLearnedReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NotLearnedReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NOT_LEARNED_REASON_UNSPECIFIED: _NotLearnedReason.ValueType  # 0
+    """They learned something."""
+    NOT_LEARNED_REASON_FROZEN: _NotLearnedReason.ValueType  # 1
+    """All of them are frozen."""
+    NOT_LEARNED_REASON_MAY_NOT_TEACH: _NotLearnedReason.ValueType  # 2
+    """The key may not teach."""
+    NOT_LEARNED_REASON_ABLATION: _NotLearnedReason.ValueType  # 3
+    """Learning was switched off for the task."""
+    NOT_LEARNED_REASON_BASELINE: _NotLearnedReason.ValueType  # 4
+    """A baseline chose who solves the task."""
+    NOT_LEARNED_REASON_ALREADY_JUDGED: _NotLearnedReason.ValueType  # 5
+    """They learned from an earlier label of the task."""
+    NOT_LEARNED_REASON_NO_ANSWER: _NotLearnedReason.ValueType  # 6
+    """No agent answered."""
+
+class NotLearnedReason(_NotLearnedReason, metaclass=_NotLearnedReasonEnumTypeWrapper):
+    """Why profiles learn nothing from a label."""
+
+NOT_LEARNED_REASON_UNSPECIFIED: NotLearnedReason.ValueType  # 0
+"""They learned something."""
+NOT_LEARNED_REASON_FROZEN: NotLearnedReason.ValueType  # 1
+"""All of them are frozen."""
+NOT_LEARNED_REASON_MAY_NOT_TEACH: NotLearnedReason.ValueType  # 2
+"""The key may not teach."""
+NOT_LEARNED_REASON_ABLATION: NotLearnedReason.ValueType  # 3
+"""Learning was switched off for the task."""
+NOT_LEARNED_REASON_BASELINE: NotLearnedReason.ValueType  # 4
+"""A baseline chose who solves the task."""
+NOT_LEARNED_REASON_ALREADY_JUDGED: NotLearnedReason.ValueType  # 5
+"""They learned from an earlier label of the task."""
+NOT_LEARNED_REASON_NO_ANSWER: NotLearnedReason.ValueType  # 6
+"""No agent answered."""
+Global___NotLearnedReason: _TypeAlias = NotLearnedReason  # noqa: Y015
+
 @_typing.final
 class Parameters(_message.Message):
     """The numbers that decide. One that is left out takes the service's default, which is the paper's where it has one."""
@@ -951,10 +1047,8 @@ class ModeChosen(_message.Message):
     """Identifier of the agent it was dispatched to."""
     executor: _builtins.str
     """Identifier of the agent that solves it; empty when all do."""
-    reason: _builtins.str
-    """Why: `confident`, `routine`, `better_peer`, `no_better_peer`, `no_agent_confident`, `only_agent`, `baseline`,
-    `ablation`, `budget` or `agent_failed`.
-    """
+    reason: Global___ModeReason.ValueType
+    """Why."""
     @_builtins.property
     def short_list(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShortListed]:
         """Others that were asked, best first; empty when none was."""
@@ -969,7 +1063,7 @@ class ModeChosen(_message.Message):
         mode: Global___TaskMode.ValueType = ...,
         first_agent: _builtins.str = ...,
         executor: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        reason: Global___ModeReason.ValueType = ...,
         short_list: _abc.Iterable[Global___ShortListed] | None = ...,
         panel: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
@@ -1575,11 +1669,8 @@ class SubmitFeedbackResponse(_message.Message):
     """The feedback."""
     task_id: _builtins.str
     """The task."""
-    not_learned_reason: _builtins.str
-    """Why profiles learned nothing: `frozen`, `may_not_teach`, `ablation`, `baseline`, `already_judged`, `no_answer`;
-    empty
-    when they did.
-    """
+    not_learned_reason: Global___NotLearnedReason.ValueType
+    """Why profiles learned nothing; left out (null on REST) when they did."""
     @_builtins.property
     def label(self) -> Global___AnswerLabel:
         """The label of the task's answer."""
@@ -1595,7 +1686,7 @@ class SubmitFeedbackResponse(_message.Message):
         task_id: _builtins.str = ...,
         label: Global___AnswerLabel | None = ...,
         profile_updates: _abc.Iterable[_profiles_pb2.ProfileUpdate] | None = ...,
-        not_learned_reason: _builtins.str = ...,
+        not_learned_reason: Global___NotLearnedReason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["label", b"label"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -221,7 +221,7 @@ class StrategyReliability(_message.Message):
     PINNED_FIELD_NUMBER: _builtins.int
     EARLIER_MAPS_FIELD_NUMBER: _builtins.int
     strategy: _builtins.str
-    """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`."""
+    """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`; more may come."""
     confidence_source: _builtins.str
     """Source of the confidence."""
     observations: _builtins.int

@@ -212,6 +212,50 @@ CALL_KIND_RESPONSE: CallKind.ValueType  # 10
 """`/v1/responses`."""
 Global___CallKind: _TypeAlias = CallKind  # noqa: Y015
 
+class _UnknownAgreement:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UnknownAgreementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UnknownAgreement.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    UNKNOWN_AGREEMENT_UNSPECIFIED: _UnknownAgreement.ValueType  # 0
+    """It is known."""
+    UNKNOWN_AGREEMENT_NO_ANSWER: _UnknownAgreement.ValueType  # 1
+    """One of them is missing."""
+    UNKNOWN_AGREEMENT_DIFFERENT_TYPES: _UnknownAgreement.ValueType  # 2
+    """They have different forms."""
+    UNKNOWN_AGREEMENT_NO_SHORT_ANSWER: _UnknownAgreement.ValueType  # 3
+    """No short answer can be read from one of them."""
+    UNKNOWN_AGREEMENT_LONG_ANSWER: _UnknownAgreement.ValueType  # 4
+    """One of them is too long to compare."""
+    UNKNOWN_AGREEMENT_WORDING: _UnknownAgreement.ValueType  # 5
+    """One contains the words of the other."""
+    UNKNOWN_AGREEMENT_PROGRAM: _UnknownAgreement.ValueType  # 6
+    """They are programs."""
+    UNKNOWN_AGREEMENT_MATHEMATICS: _UnknownAgreement.ValueType  # 7
+    """They are mathematical expressions that are not spelled alike."""
+
+class UnknownAgreement(_UnknownAgreement, metaclass=_UnknownAgreementEnumTypeWrapper):
+    """Why it is unknown whether two answers are the same."""
+
+UNKNOWN_AGREEMENT_UNSPECIFIED: UnknownAgreement.ValueType  # 0
+"""It is known."""
+UNKNOWN_AGREEMENT_NO_ANSWER: UnknownAgreement.ValueType  # 1
+"""One of them is missing."""
+UNKNOWN_AGREEMENT_DIFFERENT_TYPES: UnknownAgreement.ValueType  # 2
+"""They have different forms."""
+UNKNOWN_AGREEMENT_NO_SHORT_ANSWER: UnknownAgreement.ValueType  # 3
+"""No short answer can be read from one of them."""
+UNKNOWN_AGREEMENT_LONG_ANSWER: UnknownAgreement.ValueType  # 4
+"""One of them is too long to compare."""
+UNKNOWN_AGREEMENT_WORDING: UnknownAgreement.ValueType  # 5
+"""One contains the words of the other."""
+UNKNOWN_AGREEMENT_PROGRAM: UnknownAgreement.ValueType  # 6
+"""They are programs."""
+UNKNOWN_AGREEMENT_MATHEMATICS: UnknownAgreement.ValueType  # 7
+"""They are mathematical expressions that are not spelled alike."""
+Global___UnknownAgreement: _TypeAlias = UnknownAgreement  # noqa: Y015
+
 class _Idempotency:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -539,11 +583,12 @@ class RouteResponse(_message.Message):
     system: _route_pb2.Route.ValueType
     """The system."""
     strategy: _builtins.str
-    """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`."""
+    """The strategy: `system1`, `vote`, `cascade`, `dialectic`, `arbiter` or `delegation`; more may come."""
     reason: _builtins.str
-    """Why: `activation`, `gain`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
-    format, which only a single-pass call can give), `envelope` (no room for more than a single-pass
-    call), `policy`, or `cached` (the conversation goes on with the same task, and so with the decision made for it).
+    """Why: `activation`, `gain`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a
+    response format, which only a single-pass call can give), `envelope` (no room for more than a single-pass call),
+    `promise` (only a vote can keep one), `policy`, or `cached` (the conversation goes on with the same task, and so with
+    the decision made for it). More may come.
     """
     config_version: _builtins.str
     """Version of the weights and threshold in force."""
@@ -1249,7 +1294,7 @@ class FellBack(_message.Message):
     to_strategy: _builtins.str
     """The fallback."""
     reason: _builtins.str
-    """Its error, as an `ErrorReason` without prefix."""
+    """Its error, as an `ErrorReason` without prefix; that of another service may be one that is not listed here."""
     message: _builtins.str
     """The error in words."""
     def __init__(
@@ -1339,16 +1384,20 @@ class Run(_message.Message):
     """Where the confidence comes from: the assessor of the question (`answers`: System 1's share right on questions of its
     kind; `verbalized`, `probe`, `hybrid`, `draft`), `given` with a ready state, `assessment` (of the text that a
     dialectic ended with), `arbiter` (share among its samples), `solvers` (share among theirs, where no arbitration
-    decided), `votes` (probability of being right), `delegation`; empty when there is none.
+    decided), `votes` (probability of being right), `delegation`; more may come. Empty when there is none.
     """
     degraded: _builtins.bool
     """Whether the answer is less than what was asked for."""
     budget_exhausted: _builtins.bool
     """Whether a limit of the envelope was reached."""
     finish_reason: _builtins.str
-    """Why the answer ended: `stop`, `length`, `tool_calls`, `content_filter`."""
+    """Why the answer ended, in the words of the model's server: mostly `stop`, `length` or `tool_calls`; servers have others.
+    Empty where none was reported.
+    """
     error_reason: _builtins.str
-    """The error that ended the run without an answer, as an `ErrorReason` without prefix; empty on success."""
+    """The error that ended the run without an answer, as an `ErrorReason` without prefix; that of another service may be
+    one that is not listed here. Empty on success.
+    """
     duration_ms: _builtins.float
     """Time from request to end [ms, >= 0]."""
     first_token_ms: _builtins.float
@@ -1535,28 +1584,26 @@ class Shadow(_message.Message):
     SHADOW_OF_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     AGREES_FIELD_NUMBER: _builtins.int
-    UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
+    NOT_COMPARED_FIELD_NUMBER: _builtins.int
     shadow_of: _builtins.str
     """The served run."""
     policy: _builtins.str
     """Version of the policy by which the shadow run was answered."""
     agrees: _builtins.bool
     """Whether both gave the same answer; left out (null on REST) where that is unknown."""
-    unknown_reason: _builtins.str
-    """Why it is unknown: `NO_ANSWER`, `DIFFERENT_TYPES`, `NO_SHORT_ANSWER`, `LONG_ANSWER`, `WORDING` (one contains the
-    other), `PROGRAM` or `MATHEMATICS`; empty where it is known.
-    """
+    not_compared: Global___UnknownAgreement.ValueType
+    """Why it is unknown; left out (null on REST) where it is known."""
     def __init__(
         self,
         *,
         shadow_of: _builtins.str = ...,
         policy: _builtins.str = ...,
         agrees: _builtins.bool | None = ...,
-        unknown_reason: _builtins.str = ...,
+        not_compared: Global___UnknownAgreement.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agrees", b"_agrees", "agrees", b"agrees"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agrees", b"_agrees", "agrees", b"agrees", "policy", b"policy", "shadow_of", b"shadow_of", "unknown_reason", b"unknown_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agrees", b"_agrees", "agrees", b"agrees", "not_compared", b"not_compared", "policy", b"policy", "shadow_of", b"shadow_of"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agrees: _TypeAlias = _typing.Literal["agrees"]  # noqa: Y015
     _WhichOneofArgType__agrees: _TypeAlias = _typing.Literal["_agrees", b"_agrees"]  # noqa: Y015

@@ -741,7 +741,7 @@ class RunInProgress:
             return None
         found = agreement(self.messages[-1].content, served.text, text, self.request.answer_type)
         return Shadow(
-            shadow_of=served.run_id, policy=served.policy, agrees=found.agrees, unknown_reason=found.unknown_reason
+            shadow_of=served.run_id, policy=served.policy, agrees=found.agrees, not_compared=found.not_compared
         )
 
     def _promise_outcome(self, error_reason: str) -> PromiseOutcome | None:

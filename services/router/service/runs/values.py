@@ -18,6 +18,7 @@ from kernel.votes.plans import EscalationReason
 from kernel.votes.promise import PromiseStage
 from kernel.votes.states import ProbabilityState
 from services.router.core.feedback import LabelOrigin
+from services.router.core.shadow import UnknownAgreement
 from services.router.service.assessment.values import RouteResponse
 
 # Field of the contract's run that holds the account of each strategy; `Run` holds it as `deliberation`.
@@ -78,7 +79,7 @@ class Shadow:
     shadow_of: str
     policy: str
     agrees: bool | None = None
-    unknown_reason: str = ""
+    not_compared: UnknownAgreement | None = None
 
 
 @value

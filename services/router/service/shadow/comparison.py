@@ -72,7 +72,7 @@ def comparison_of(found: Sequence[ShadowPair]) -> ShadowComparison:
         answered=_share(len(answered), len(pairs)),
         failed=sum(bool(pair.error_reason) for pair in pairs),
         agreement=_share(sum(pair.agrees is True for pair in compared), len(compared)),
-        not_compared=_counted(pair.unknown_reason for pair in answered if pair.agrees is None),
+        not_compared=_counted(pair.not_compared for pair in answered if pair.agrees is None),
         runs_by_strategy=_counted(pair.strategy for pair in pairs),
         served_by_strategy=_counted(pair.served_strategy for pair in pairs),
         cost=_cost(pairs),

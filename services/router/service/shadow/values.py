@@ -103,7 +103,7 @@ class ShadowPair:
         answered: Whether it gave an answer.
         error_reason: Its error; empty: none.
         agrees: Whether it gave the served answer; None: unknown.
-        unknown_reason: Why that is unknown.
+        not_compared: Why that is unknown; empty: it is known.
         cost: Its cost [currency of the prices]; None: unknown.
         duration_ms: Its time [ms].
         right: Whether its own label says that it is right; None: it has no label that counts.
@@ -118,7 +118,7 @@ class ShadowPair:
     answered: bool
     error_reason: str = ""
     agrees: bool | None = None
-    unknown_reason: str = ""
+    not_compared: str = ""
     cost: float | None = None
     duration_ms: float = 0.0
     right: bool | None = None

@@ -4,7 +4,7 @@ import pytest
 
 from chassis.ids import new_id
 from kernel.answers import AnswerType
-from services.router.core.shadow import AnswerAgreement, agreement, has_shadow
+from services.router.core.shadow import AnswerAgreement, UnknownAgreement, agreement, has_shadow
 
 SUM = "What is 2 + 2?"
 CITY = "What is the capital of France?"
@@ -58,6 +58,6 @@ def test_answers_are_compared_by_the_equality_of_their_type(
 def test_what_cannot_be_compared_is_unknown_with_its_reason(
     question: str, one: str, other: str, answer_type: AnswerType | None, reason: str
 ) -> None:
-    expected = AnswerAgreement(unknown_reason=reason)
+    expected = AnswerAgreement(not_compared=UnknownAgreement(reason))
 
     assert agreement(question, one, other, answer_type) == agreement(question, other, one, answer_type) == expected

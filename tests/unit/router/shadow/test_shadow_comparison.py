@@ -25,7 +25,7 @@ DIFFERS = replace(PAIR, agrees=False)
 
 def test_runs_that_were_stopped_count_nowhere_else() -> None:
     stopped = [
-        replace(PAIR, answered=False, agrees=None, error_reason=reason, unknown_reason="NO_ANSWER")
+        replace(PAIR, answered=False, agrees=None, error_reason=reason, not_compared="NO_ANSWER")
         for reason in ("CANCELLED", "OVERLOADED", "BACKEND_OVERLOADED")
     ]
     found = comparison_of([PAIR, *stopped])
@@ -45,7 +45,7 @@ def test_the_share_answered_counts_runs_that_failed_and_that_abstained() -> None
 
 
 def test_agreement_is_over_the_pairs_of_which_it_is_known() -> None:
-    unknown = replace(PAIR, agrees=None, unknown_reason="LONG_ANSWER")
+    unknown = replace(PAIR, agrees=None, not_compared="LONG_ANSWER")
     found = comparison_of([PAIR, PAIR, PAIR, DIFFERS, unknown, unknown])
 
     assert (found.agreement.count, found.agreement.runs, found.agreement.share) == (3, 4, 0.75)
