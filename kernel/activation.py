@@ -66,7 +66,7 @@ class Activation:
         threshold: System 2 if and only if `value` reaches it [0..1].
         terms: Weighted term by component [0..1], rescaled for unknown components.
         unknown: Components that were left out.
-        weights: Weights in force by component [>= 0, sum 1].
+        weights: Weights in force by component [dimensionless, sum 1].
     """
 
     value: float | None

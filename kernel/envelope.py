@@ -49,8 +49,8 @@ class Envelope:
         max_generations: Samples that may be drawn from models [count, >= 1].
         max_generated_tokens: Tokens that may be generated, prompts not counted [count, >= 1].
         timeout_ms: Time until the best answer so far is due [ms, >= 1].
-        max_cost: What the models may cost, prompts included [currency of the prices, > 0]; without one there is no
-            such limit.
+        max_cost: What the models may cost, prompts included [currency of the configured prices, > 0 and <= 1e9];
+            without one there is no such limit.
 
     Raises:
         InvalidEnvelope: On construction, for a limit below 1 or above `LARGEST_LIMIT`, or a cost that is no amount.
@@ -192,7 +192,8 @@ class StageUsage:
         prompt_tokens: Tokens of the prompts, each prompt once per call [count].
         completion_tokens: Tokens generated over all samples [count].
         estimated: Whether a token figure is an estimate because the backend did not report it.
-        cost: What these tokens cost [currency of the prices, >= 0]; None where a model that used some has no price.
+        cost: What these tokens cost [currency of the configured prices, >= 0]; None where a model that used some has no
+            price.
     """
 
     generations: int = 0
@@ -239,17 +240,17 @@ class Usage:
     (a lost connection, a service that died). They count against the envelope, and are not in the other totals.
 
     Attributes:
-        generations: Samples drawn [count, >= 0].
-        http_calls: Calls sent to backends, retries included [count, >= 0].
-        prompt_tokens: Tokens of the prompts, each prompt once per call [count, >= 0].
-        completion_tokens: Tokens generated over all samples [count, >= 0].
+        generations: Samples drawn [count].
+        http_calls: Calls sent to backends, retries included [count].
+        prompt_tokens: Tokens of the prompts, each prompt once per call [count].
+        completion_tokens: Tokens generated over all samples [count].
         estimated: Whether a token figure is an estimate.
-        unknown_generations: Samples reserved for calls of unknown outcome [count, >= 0].
-        unknown_tokens: Generated tokens reserved for them [count, >= 0].
+        unknown_generations: Samples reserved for calls of unknown outcome [count].
+        unknown_tokens: Generated tokens reserved for them [count].
         stages: What each stage spent.
-        cost: What the tokens cost [currency of the prices, >= 0]; None where it is unknown.
-        unknown_cost: Cost reserved for calls of unknown outcome [currency of the prices, >= 0]; None where one of them
-            has no price, or no cost is known at all.
+        cost: What the tokens cost [currency of the configured prices, >= 0]; None where it is unknown.
+        unknown_cost: Cost reserved for calls of unknown outcome [currency of the configured prices, >= 0]; None where
+            one of them has no price, or no cost is known at all.
     """
 
     generations: int = 0

@@ -54,7 +54,7 @@ class MSV:
         importance: PI, what hangs on the request [0..1]; high asks for deliberation.
         kind: Whether correctness and conflict are prospective or retrospective.
         unknown_reasons: Why a component, or a part of `NAMED_PARTS`, is unknown, by its name.
-        parts: Finer measurements, by name, each in [0, 1], e.g. `consequence` of importance.
+        parts: Finer measurements, by name, e.g. `consequence` of importance [0..1].
 
     Raises:
         MSVOutOfRange: On construction, for a component or part outside [0, 1] or NaN, or for a reason that

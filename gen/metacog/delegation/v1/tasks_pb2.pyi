@@ -1013,7 +1013,7 @@ class ShortListed(_message.Message):
     profile: _builtins.float
     """Its competence in the task's dimensions [0..1]."""
     rank_value: _builtins.float
-    """The value it was ranked by, after exploration [>= 0, may exceed 1]."""
+    """The value it was ranked by, after exploration [0..1]."""
     def __init__(
         self,
         *,

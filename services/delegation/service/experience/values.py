@@ -12,14 +12,7 @@ from services.delegation.service.values import MAX_AGENTS
 
 @value
 class AgentExperience:
-    """This value states how far an agent has experience with a question.
-
-    Attributes:
-        agent: Identifier of the agent.
-        experience: The match [0..1]; None where it is unknown.
-        unknown_reason: Why it is unknown; empty where it is known.
-        questions: Questions that it answered right and that were compared [count].
-    """
+    """This value states how far an agent has experience with a question."""
 
     agent: str
     experience: float | None

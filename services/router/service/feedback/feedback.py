@@ -1,4 +1,7 @@
-"""This use case stores feedback on a run's answer once, and delivers it to those who learn from it."""
+"""This use case stores feedback on a run's answer once, and delivers it to those who learn from it.
+
+The fields of its request and response are the contract's.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

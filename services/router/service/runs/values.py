@@ -202,13 +202,7 @@ class ListRunsRequest:
 
 @value
 class ListRunsResponse:
-    """This response is a page of runs.
-
-    Attributes:
-        runs: The runs.
-        next_page_token: Token of the next page; empty on the last.
-        unreadable: Runs of this page that this version cannot read, and that it leaves out [count].
-    """
+    """This response is a page of runs."""
 
     runs: Sequence[Run]
     next_page_token: str
