@@ -79,11 +79,11 @@ from services.router.service.gateway.chat_gateway import ChatGateway
 from services.router.service.gateway.continuation import Continuation
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
-from services.router.service.gateway.passing import PassingContext
-from services.router.service.gateway.passing_gateway import PassingGateway
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
+from services.router.service.passing.gateway import PassingGateway
+from services.router.service.passing.passing import PassingContext
 from services.router.service.runs.journal import QUEUE_BYTES, RECENT_BYTES, RETRY_S, WRITE_WITHIN_S, Journal, RunStore
 from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents

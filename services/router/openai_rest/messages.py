@@ -20,10 +20,10 @@ from services.router.service.gateway.messages_request import (
     chat_of_message_request,
     counted_call,
 )
-from services.router.service.gateway.passed_endpoints import ENDPOINTS
 from services.router.service.gateway.passed_fields import PassedFields
-from services.router.service.gateway.passing import pass_on
-from services.router.service.gateway.passing_gateway import PassingGateway
+from services.router.service.passing.endpoints import ENDPOINTS
+from services.router.service.passing.gateway import PassingGateway
+from services.router.service.passing.passing import pass_on
 from services.router.service.runs.values import CallKind, Run
 
 PATH = "/v1/messages"

@@ -7,10 +7,10 @@ from chassis.serving.rest import Application, caller, until_disconnect
 from chassis.serving.wire import body_of_json
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
 from services.router.service.gateway.chat_completions import error_body
-from services.router.service.gateway.passed_calls import PassedRequest, passed_chunks, whole_passed_reply
-from services.router.service.gateway.passed_endpoints import ENDPOINTS, PassedEndpoint
-from services.router.service.gateway.passing import pass_on
-from services.router.service.gateway.passing_gateway import PassingGateway
+from services.router.service.passing.calls import PassedRequest, passed_chunks, whole_passed_reply
+from services.router.service.passing.endpoints import ENDPOINTS, PassedEndpoint
+from services.router.service.passing.gateway import PassingGateway
+from services.router.service.passing.passing import pass_on
 
 PATHS = tuple(path for endpoint in ENDPOINTS.values() for path in endpoint.paths)
 

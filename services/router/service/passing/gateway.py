@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from inference import EncoderUnavailable
 from services.router.service.gateway.chat_completions import MODELS, model_name
 from services.router.service.gateway.offered_models import OfferedModels
-from services.router.service.gateway.passed_calls import NamedTarget, PassedRequest, named_target, parsed_call
-from services.router.service.gateway.passed_endpoints import PassedEndpoint
 from services.router.service.gateway.passed_fields import PassedFields
-from services.router.service.gateway.passing import PassingContext
+from services.router.service.passing.calls import NamedTarget, PassedRequest, named_target, parsed_call
+from services.router.service.passing.endpoints import PassedEndpoint
+from services.router.service.passing.passing import PassingContext
 from services.router.service.runs.values import CallKind
 
 

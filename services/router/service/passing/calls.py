@@ -30,8 +30,8 @@ from services.router.service.gateway.chat_completions import (
     without_server_fields,
 )
 from services.router.service.gateway.chat_stream import data
-from services.router.service.gateway.passed_endpoints import PassedEndpoint
 from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.passing.endpoints import PassedEndpoint
 from services.router.service.runs.values import CallKind, Run
 
 # Tokens of a completion whose request states none, as OpenAI and vLLM have it [count].

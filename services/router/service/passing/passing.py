@@ -31,8 +31,8 @@ from services.router import metrics
 from services.router.service.answering.answer import AnswerContext, messages_digest, widened_limits
 from services.router.service.answering.recording import recorded_events
 from services.router.service.answering.values import AnswerRequest, Event, PassedThrough
-from services.router.service.gateway.passed_calls import PassedRequest
-from services.router.service.gateway.passed_endpoints import WITHOUT_MODEL
+from services.router.service.passing.calls import PassedRequest
+from services.router.service.passing.endpoints import WITHOUT_MODEL
 from services.router.service.runs.values import Run
 
 

@@ -1,0 +1,1 @@
+"""Calls are passed on to model servers as they came, and recorded."""
