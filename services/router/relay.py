@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,13 @@ from kernel.votes.votes import VoteOutcome, VoteSource, default_agree, source_pa
 from services.router.core.partial_accounts import spent_by, with_spent
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
-from services.router.service.answering.values import AnswerToken, RelayedEvent
+from services.router.service.answering.values import (
+    AnswerToken,
+    ArbitrationOptions,
+    DelegationOptions,
+    DialecticOptions,
+    RelayedEvent,
+)
 from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.assessment.cost_reserve import fallback_cost
 from services.router.service.assessment.kinds import WITHIN_S
@@ -71,6 +77,8 @@ class RelayedCall:
         token: Returns the text of the answer in an event; empty for none.
         result: Reads the result from the last event.
         prepare: Completes a task in the time it gets [s], before the request is built; never raises a `MetacogError`.
+        options: Field of our request with the options of the service; empty: there is none.
+        option_fields: Fields of the service's request that come from there.
     """
 
     method: Any
@@ -80,6 +88,8 @@ class RelayedCall:
     token: TokenOfEvent
     result: Callable[[Mapping[str, Any]], StrategyResult]
     prepare: Callable[[StrategyTask, float], Awaitable[StrategyTask]] | None = None
+    options: str = ""
+    option_fields: frozenset[str] = frozenset()
 
 
 class Relay:
@@ -127,6 +137,7 @@ class Relay:
             replies = error.metadata.get(REPLIES)
             if replies == NOT_SENT or (replies == "0" and error.code in UNSPENT_CODES):
                 reservation.release()
+            _place_in_options(error, self._call)
             raise
         finally:
             reservation.forfeit(known)
@@ -160,6 +171,19 @@ def head_start_s(timeout_s: float) -> float:
         [0.3, 1.0, 2.0]
     """
     return min(MOST_HEAD_START_S, max(LEAST_HEAD_START_S, timeout_s * HEAD_START_SHARE))
+
+
+def _place_in_options(error: MetacogError, call: RelayedCall) -> None:
+    """Have an error name the fields of our request, where it names those of the service's that come from its options."""
+    if error.code is not Code.INVALID_ARGUMENT:
+        return
+
+    def ours(field: str) -> str:
+        return f"{call.options}.{field}" if field.partition(".")[0] in call.option_fields else field
+
+    if field := error.metadata.get("field"):
+        error.metadata["field"] = ours(field)
+    error.violations = {ours(field): text for field, text in error.violations.items()}
 
 
 def _is_escalated(task: StrategyTask) -> bool:
@@ -230,8 +254,14 @@ def dialectic(peer: Peer, delegation: Peer, *, experience_timeout_s: float = EXP
             token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == FINAL_STAGE else "",
             result=_dialectic_result,
             prepare=partial(_with_experience, delegation=delegation, timeout_s=experience_timeout_s),
+            options="dialectic",
+            option_fields=_names(DialecticOptions),
         ),
     )
+
+
+def _names(options: type[Any]) -> frozenset[str]:
+    return frozenset(one.name for one in fields(options))
 
 
 async def _with_experience(task: StrategyTask, left_s: float, *, delegation: Peer, timeout_s: float) -> StrategyTask:
@@ -264,6 +294,7 @@ def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
             "run_id": task.run_id,
             "draft": task.route.draft,
             "experience": task.experience,
+            **given_options(request.dialectic),
         },
         assigner_pb2.DeliberateRequest,
     )
@@ -298,6 +329,8 @@ def arbitration(peer: Peer) -> Relay:
             own=frozenset({"arbitration_started"}),
             token=lambda _name, _data: "",
             result=_arbitration_result,
+            options="arbitration",
+            option_fields=_names(ArbitrationOptions),
         ),
     )
 
@@ -428,6 +461,8 @@ def delegation(peer: Peer) -> Relay:
             own=frozenset({"task_started", "answer_token"}),
             token=lambda name, data: data["text"] if name == "answer_token" else "",
             result=_delegation_result,
+            options="delegation",
+            option_fields=_names(DelegationOptions),
         ),
     )
 
@@ -443,6 +478,7 @@ def _process_request(task: StrategyTask, envelope: Envelope) -> Message:
             "run_id": task.run_id,
             "temperature": request.temperature,
             "answer_max_tokens": request.max_tokens,
+            **given_options(request.delegation),
         },
         tasks_pb2.ProcessRequest,
     )

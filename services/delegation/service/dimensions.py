@@ -15,14 +15,17 @@ from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import DimensionClassifier, ProcessRequest, SelfAssessRequest, TaskDimension
 
 
-def check_dimension(name: str, known: Sequence[str] | Mapping[str, object]) -> None:
-    """Return if there is a dimension of that name.
+def check_dimension(
+    name: str, known: Sequence[str] | Mapping[str, object], *, field: str = "dimension"
+) -> None:
+    """Return if there is a dimension of that name; an error names the `field` of the request that states it.
 
     Raises:
         UnknownDimension: When there is not.
     """
     if name not in known:
-        raise UnknownDimension(f"dimension {name!r} is not configured; there are {', '.join(known)}", dimension=name)
+        message = f"dimension {name!r} is not configured; there are {', '.join(known)}"
+        raise UnknownDimension(message, field=field, dimension=name)
 
 
 CLASSIFY_MAX_TOKENS = 96
@@ -67,7 +70,8 @@ class DimensionFinder:
         known = self.dimensions()
         named = list(dict.fromkeys([request.dimension] if request.dimension else request.dimensions))
         for name in named:
-            check_dimension(name, [each.id for each in known])
+            field = "dimension" if request.dimension else "dimensions"
+            check_dimension(name, [each.id for each in known], field=field)
         if named:
             return [TaskDimension(dimension=name) for name in named]
         if len(known) == 1:

@@ -57,6 +57,8 @@ from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
     ArbitrationOptions,
+    DelegationOptions,
+    DialecticOptions,
     Event,
     PassedThrough,
     RelayedEvent,
@@ -150,7 +152,7 @@ def arbitration_generations(options: ArbitrationOptions | None) -> int:
     return max(full, options.self_consistency_samples or 0)
 
 
-def given_options(options: ArbitrationOptions | None) -> Mapping[str, Any]:
+def given_options(options: ArbitrationOptions | DialecticOptions | DelegationOptions | None) -> Mapping[str, Any]:
     """Return the options that the caller gave, by name."""
     if options is None:
         return {}

@@ -10,6 +10,7 @@ from chassis.serving.wire import Count, RequestId, Seed
 from kernel.answers import AnswerType
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
+from kernel.errors import MalformedRequest
 from kernel.msv import MSV
 from kernel.values import value
 from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
@@ -28,6 +29,9 @@ ArbitrationVariant = Literal["FULL", "MAJORITY_VOTE", "REFLECTIONS", "SINGLE_ARB
 
 ModelName = Annotated[str, Field(max_length=200)]
 
+
+# Agents or dimensions that a request may name, and other spellings of a right answer, as delegation has them [count].
+MOST_NAMES, MOST_ALIASES = 1000, 100
 
 Temperature = Annotated[float, Field(ge=0, le=2)]
 
@@ -100,6 +104,63 @@ class Promise:
 
 
 @value
+class DialecticOptions:
+    """These options say how the dialectic deliberates; None is its default."""
+
+    agents: Annotated[Sequence[str], Field(max_length=MOST_NAMES)] = ()
+    keep_apart: bool | None = None
+    measure_stages: bool | None = None
+
+
+@value
+class ExpectedAnswer:
+    """The answer of a task is compared with this right answer."""
+
+    answer: Annotated[str, Field(min_length=1)]
+    answer_type: AnswerType | None = None
+    aliases: Annotated[Sequence[str], Field(max_length=MOST_ALIASES)] = ()
+
+
+@value
+class TaskUnitTests:
+    """Right code passes these unit tests."""
+
+    code: Annotated[str, Field(min_length=1)]
+    timeout_ms: Count | None = None
+
+
+@value
+class TaskJudge:
+    """A judge model checks the answer of a task."""
+
+    agent: str = ""
+    criteria: str = ""
+
+
+@value
+class DelegationOptions:
+    """These options say how the delegation service solves a task; the service checks them as those of its own request.
+
+    Raises:
+        MalformedRequest: On construction, for more than one check of the answer.
+    """
+
+    dimension: str = ""
+    dimensions: Annotated[Sequence[str], Field(max_length=MOST_NAMES)] = ()
+    agents: Annotated[Sequence[str], Field(max_length=MOST_NAMES)] = ()
+    first_agent: str = ""
+    expected: ExpectedAnswer | None = None
+    unit_tests: TaskUnitTests | None = None
+    judge: TaskJudge | None = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("expected", "unit_tests", "judge") if getattr(self, name) is not None]
+        if len(given) > 1:
+            field = f"delegation.{given[1]}"
+            raise MalformedRequest(f"{field}: give one of {', '.join(given)}, not several", field=field)
+
+
+@value
 class AnswerRequest:
     """This request asks for an answer to `question`, or to the last turn of `messages`."""
 
@@ -124,6 +185,8 @@ class AnswerRequest:
     vote: VoteOptions | None = None
     model: ModelName = ""
     promise: Promise | None = None
+    dialectic: DialecticOptions | None = None
+    delegation: DelegationOptions | None = None
 
 
 @value

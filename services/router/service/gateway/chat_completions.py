@@ -4,7 +4,7 @@ Every field is checked: an invalid one is rejected by name, whatever a backend w
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from typing import Any, TypeVar
 
 import orjson
@@ -43,6 +43,8 @@ from services.router.service.answering.values import (
     AnswerToken,
     ArbitrationOptions,
     AssignmentKind,
+    DelegationOptions,
+    DialecticOptions,
     PassedThrough,
     Promise,
     VoteOptions,
@@ -158,6 +160,8 @@ class ChatOptions:
         arbitration: How the arbiter answers the question.
         vote: How votes are asked for.
         promise: What is asked of the answers that are given.
+        dialectic: How the dialectic deliberates.
+        delegation: How the delegation service solves the task.
     """
 
     envelope: Envelope | None = None
@@ -175,9 +179,12 @@ class ChatOptions:
     arbitration: ArbitrationOptions | None = None
     vote: VoteOptions | None = None
     promise: Promise | None = None
+    dialectic: DialecticOptions | None = None
+    delegation: DelegationOptions | None = None
 
 
 NO_OPTIONS = ChatOptions()
+OPTION_FIELDS = frozenset(one.name for one in fields(ChatOptions))
 
 
 @value
@@ -427,6 +434,8 @@ def _answer_request(
         arbitration=options.arbitration,
         vote=options.vote,
         promise=options.promise,
+        dialectic=options.dialectic,
+        delegation=options.delegation,
     )
 
 
@@ -450,6 +459,8 @@ def error_body(error: MetacogError) -> dict[str, Any]:
     kind = ERROR_TYPES.get(error.code, "invalid_request_error" if error.code.http < 500 else "server_error")
     code = ERROR_CODES.get(error.reason, error.reason.lower())
     param = error.metadata.get("field") or next(iter(error.violations), None)
+    if param is not None and param.partition(".")[0] in OPTION_FIELDS:
+        param = f"metacog.{param}"
     return {"error": {"message": error.message, "type": kind, "param": param, "code": code}}
 
 
