@@ -98,6 +98,14 @@ class Ledger:
         self._stages: dict[str, StageUsage] = {}
         self.exhausted = False
 
+    def lower_tokens(self, most: int) -> None:
+        """Lower the limit on generated tokens; what is spent and reserved counts as before.
+
+        Args:
+            most: Generated tokens in all, at most [count, >= 0]; a limit that is lower stays.
+        """
+        self._max = (self._max[0], min(self._max[1], most))
+
     @property
     def generations_left(self) -> int:
         """Return the generations that are neither spent nor reserved [count, >= 0]."""

@@ -31,6 +31,7 @@ from kernel.policy import Policy, Strategy
 from kernel.votes.plans import PlannedSource, VotePlan
 from services.router import relay, rest, root_rest, rpc
 from services.router.core.calibration import FittingRules
+from services.router.core.cost_guard import LEAST_TIMES
 from services.router.core.retries import FIRST_S
 from services.router.metrics import count_cascade
 from services.router.openai_rest import chat, messages, passed, responses
@@ -39,6 +40,7 @@ from services.router.service.answering.answer import AnswerContext, AnswerStrate
 from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.measured_state import AskedQuestion
 from services.router.service.answering.system_one import SystemOne
+from services.router.service.answering.values import CostGuard
 from services.router.service.answering.vote_plans import VotePlans
 from services.router.service.answering.voting import CascadeCounter, Voting
 from services.router.service.assessment.assessors import Assessors, Known, assess, build_assessors
@@ -825,6 +827,7 @@ def _app(
         aliases=settings.model_aliases,
         media_hosts=settings.media_hosts,
         passed=PassedFields(settings.passed_fields),
+        at_most=_usual_guard(settings),
     )
     chat.add_paths(app, chats)
     passing = PassingGateway(
@@ -840,6 +843,13 @@ def _app(
     responses.add_paths(app, chats, continuation, settings.passed_fields)
     reject_unserved_paths(app, CONTRACT)
     return app
+
+
+def _usual_guard(settings: Settings) -> CostGuard | None:
+    """Return the cost guard of chats that leave the strategy open; None in the papers' setting, and under a promise."""
+    is_off = settings.system_two == "dialectic" or settings.promise is not None
+    times = settings.at_most_times_system1
+    return None if is_off or times < LEAST_TIMES else CostGuard(times_system1=times)
 
 
 def _rpc_server(settings: Settings, use_cases: rpc.RouterUseCases, keyring: Keyring) -> aio.Server:

@@ -13,6 +13,7 @@ from kernel.msv.assessors import AssessorName
 from kernel.msv.experience import DEFAULT_CALIBRATION, DEFAULT_WEIGHTS
 from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS
 from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
+from services.router.core.cost_guard import MOST_TIMES
 from services.router.core.media_sources import media_host
 
 
@@ -151,6 +152,14 @@ class Settings(ApiSettings):
         [],
         description='Fields of chat requests that reach model servers besides those of docs/gateway.md, e.g. ["top_a"];'
         " a server may use such a field to spend more than the envelope of the request allows",
+    )
+    at_most_times_system1: float = Field(
+        6.0,
+        ge=0,
+        le=MOST_TIMES,
+        description="Tokens that a chat with the model `metacog` generates in all, over the larger of those of its System 1"
+        " answer and 64, at most; a strategy that needs more is not started; 0: no such limit, as with"
+        " METACOG_ROUTER_SYSTEM_TWO=dialectic and with METACOG_ROUTER_PROMISE",
     )
     answer_max_tokens: int = Field(1024, ge=1, description="Tokens of a System 1 answer whose request states none")
     system_one_max_generated_tokens: int = Field(2048, ge=1, description="Default envelope of System 1: tokens")

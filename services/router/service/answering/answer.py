@@ -32,6 +32,7 @@ from kernel.votes.promise import MOST_ERROR, PromiseLevels, promise_levels
 from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import default_agree
 from services.router import metrics
+from services.router.core.cost_guard import least_tokens, most_tokens
 from services.router.core.fallback import attempts, forbids_fallback
 from services.router.core.partial_accounts import FINISHED, partial_account
 from services.router.core.shadow import agreement
@@ -75,6 +76,7 @@ from services.router.service.runs.accounts import whole_account
 from services.router.service.runs.values import (
     ACCOUNT_FIELDS,
     CallKind,
+    CostGuardOutcome,
     Escalation,
     FellBack,
     Idempotency,
@@ -469,7 +471,7 @@ async def _strategy_events(
 ) -> AsyncGenerator[Event | PassedThrough, None]:
     route = await run.decided(named)
     yield route
-    chosen = Strategy(route.strategy)
+    chosen = await run.kept_to_guard(Strategy(route.strategy))
     for strategy, following in attempts(chosen, fallback=run.request.fallback and not run.is_promised):
         run.strategy = strategy
         try:
@@ -527,6 +529,7 @@ class RunInProgress:
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
+        self._guard: CostGuardOutcome | None = None
         self._finished: list[tuple[str, Mapping[str, Any]]] = []
         self._left_out: Sequence[str] = ()
         self._kind: asyncio.Task[QuestionKind] | None = None
@@ -617,6 +620,32 @@ class RunInProgress:
             answer_tokens=self._context.answer_tokens,
             kind=self.kind,
         )
+
+    async def kept_to_guard(self, chosen: Strategy) -> Strategy:
+        """Return the strategy, or System 1 where the cost guard leaves too little for it; the guard holds from here on.
+
+        The System 1 answer, by which the guard is measured, is written first. Under a promise the strategy is started
+        all the same: only it can prove an answer.
+        """
+        guard = self.request.at_most
+        if guard is None or chosen is Strategy.SYSTEM_ONE:
+            return chosen
+        if self.draft is None:
+            self.draft = (await voting_draft(self._drafter, self.spend, others_vote=False)).draft
+        tokens = None if self.draft is None else self.draft.tokens or None
+        most, ledger = most_tokens(guard.times_system1, tokens), self.spend.ledger
+        ledger.lower_tokens(most)
+        needed, left = least_tokens(chosen, tokens, self.request.max_tokens), ledger.unspent_tokens
+        self._guard = CostGuardOutcome(
+            times_system1=guard.times_system1,
+            max_generated_tokens=min(most, self._limits.max_generated_tokens),
+            draft_tokens=tokens,
+        )
+        if needed <= left or self.is_promised:
+            return chosen
+        reason = f"{chosen} needs {needed} tokens at least, and {left} are left of {most}"
+        self._guard = replace(self._guard, not_started=chosen, reason=reason)
+        return Strategy.SYSTEM_ONE
 
     async def plan_vote(self, strategy: Strategy, policy_row: str) -> None:
         """Decide who votes, and write the System 1 answer where it votes; a fallback gives it without another call.
@@ -813,6 +842,7 @@ class RunInProgress:
             sampled=not error_reason and not self.is_shadow and self._context.draw() < self._context.label_share,
             state=self.state,
             winner_digest="" if self.state is None else winner_digest(result.deliberation or {}, digest),
+            cost_guard=self._guard,
             shadow=self._shadow(result.text if not error_reason else ""),
             call=self.origin.call,
             continuation="" if error_reason else self._continuation(result),

@@ -15,6 +15,7 @@ from kernel.msv import MSV
 from kernel.values import value
 from kernel.votes.promise import LEAST_ERROR, MOST_ERROR
 from kernel.votes.votes import MOST_VOTES, VoteMode
+from services.router.core.cost_guard import LEAST_TIMES, MOST_TIMES
 from services.router.service.assessment.values import Routed
 from services.router.service.runs.values import FellBack, Run
 
@@ -113,6 +114,13 @@ class DialecticOptions:
 
 
 @value
+class CostGuard:
+    """A cost guard bounds what a run generates by a multiple of its System 1 answer, which counts 64 tokens at least."""
+
+    times_system1: Annotated[float, Field(ge=LEAST_TIMES, le=MOST_TIMES)]
+
+
+@value
 class ExpectedAnswer:
     """The answer of a task is compared with this right answer."""
 
@@ -187,6 +195,7 @@ class AnswerRequest:
     promise: Promise | None = None
     dialectic: DialecticOptions | None = None
     delegation: DelegationOptions | None = None
+    at_most: CostGuard | None = None
 
 
 @value

@@ -43,6 +43,7 @@ from services.router.service.answering.values import (
     AnswerToken,
     ArbitrationOptions,
     AssignmentKind,
+    CostGuard,
     DelegationOptions,
     DialecticOptions,
     PassedThrough,
@@ -162,6 +163,7 @@ class ChatOptions:
         promise: What is asked of the answers that are given.
         dialectic: How the dialectic deliberates.
         delegation: How the delegation service solves the task.
+        at_most: What the run may generate at most, compared with System 1.
     """
 
     envelope: Envelope | None = None
@@ -181,6 +183,7 @@ class ChatOptions:
     promise: Promise | None = None
     dialectic: DialecticOptions | None = None
     delegation: DelegationOptions | None = None
+    at_most: CostGuard | None = None
 
 
 NO_OPTIONS = ChatOptions()
@@ -293,6 +296,14 @@ def parsed_request(
         keeps_format=keeps_format,
         replaced=asked if asked and strategy != asked else "",
     )
+
+
+def guarded(chat: ChatRequest, at_most: CostGuard | None) -> ChatRequest:
+    """Return a chat with the operator's cost guard, where the strategy is open and nothing is promised."""
+    request = chat.request
+    if at_most is None or request.strategy or request.at_most is not None or request.promise is not None:
+        return chat
+    return replace(chat, request=replace(request, at_most=at_most))
 
 
 def _options(given: object) -> ChatOptions:
@@ -436,6 +447,7 @@ def _answer_request(
         promise=options.promise,
         dialectic=options.dialectic,
         delegation=options.delegation,
+        at_most=options.at_most,
     )
 
 
@@ -494,6 +506,7 @@ def explanation(run: Run) -> dict[str, Any]:
         "idempotency": run.idempotency,
         "escalation": run.escalation,
         "promise": run.promise,
+        "cost_guard": run.cost_guard,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,

@@ -6,7 +6,14 @@ from typing import Any
 
 from inference import BackendModelClients
 from services.router.service.answering.answer import AnswerContext, answer
-from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, model_name, parsed_request
+from services.router.service.answering.values import CostGuard
+from services.router.service.gateway.chat_completions import (
+    ChatRequest,
+    Passthrough,
+    guarded,
+    model_name,
+    parsed_request,
+)
 from services.router.service.gateway.formatted_answer import strategies_in_format
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
@@ -39,6 +46,7 @@ class ChatGateway:
         aliases: Model names that stand for others.
         media_hosts: Hosts from which the model server may fetch what messages name by URL.
         passed: The fields that a chat request may have.
+        at_most: The cost guard of requests that leave the strategy open and promise nothing; None: there is none.
     """
 
     context: AnswerContext
@@ -47,6 +55,7 @@ class ChatGateway:
     aliases: Mapping[str, str]
     media_hosts: Sequence[str]
     passed: PassedFields
+    at_most: CostGuard | None = None
 
     async def start(
         self, body: object, key_name: str, call: CallKind = CallKind.CHAT, *, kept_from: int | None = None
@@ -62,7 +71,7 @@ class ChatGateway:
         Raises:
             MetacogError: As `parsed_request`.
         """
-        chat = parsed_request(
+        parsed = parsed_request(
             body,
             self.aliases,
             models=await self.offered.answering(model_name(body)),
@@ -70,6 +79,7 @@ class ChatGateway:
             media_hosts=self.media_hosts,
             passed=self.passed,
         )
+        chat = guarded(parsed, self.at_most)
         origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call, kept_from=kept_from)
         system_one = Passthrough(self.models, chat)
         others = strategies_in_format(chat, self.models, self.context.strategies)

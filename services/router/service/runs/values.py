@@ -112,6 +112,17 @@ class PromiseOutcome:
 
 
 @value
+class CostGuardOutcome:
+    """This value says what a cost guard allowed, and which strategy was therefore not started."""
+
+    times_system1: float
+    max_generated_tokens: int
+    draft_tokens: int | None = None
+    not_started: str = ""
+    reason: str = ""
+
+
+@value
 class RunFeedback:
     """A run has this feedback on its answer."""
 
@@ -169,6 +180,7 @@ class Run:
     sampled: bool = False
     call: CallKind | None = None
     continuation: str = ""
+    cost_guard: CostGuardOutcome | None = None
     feedback: Sequence[RunFeedback] = ()
 
 

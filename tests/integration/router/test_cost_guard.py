@@ -1,0 +1,117 @@
+"""What a run may generate is bounded by what System 1 alone needs: a short request never starts a long deliberation."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.apis import Api, RestApi, RpcApi
+from tests.support.arbiter import arbiter_at
+from tests.support.gateway import Suite, gateway, metacog_field, text_of
+from tests.support.models.scripted_llm import ScriptedLLM
+from tests.support.stack import ROUTER, TROUBLED, Body, cast
+
+# Of a question whose answers cannot be compared, and of one whose answers can be.
+OPEN: Any = [{"role": "user", "content": "Why do people greet one another?"}]
+LONG = "word " * 200
+STATE = {"correctness": 0.1, "conflict": 0.9, "importance": 0.9, "experience": 0.1}
+
+
+@pytest.fixture
+async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[Suite]:
+    """A router with the guard that ships."""
+    scripted.answer = cast(TROUBLED)
+    async with gateway(scripted, database_url, tmp_path, at_most_times_system1=6.0) as suite:
+        yield suite
+
+
+async def _answered(suite: Suite, model: str, *, stream: bool, **more: Any) -> tuple[str, Body]:  # noqa: ANN401
+    """Return the text of a chat, and its `metacog`."""
+    if stream:
+        chunks = await suite.chunks(model, messages=OPEN, **more)
+        return text_of(chunks), metacog_field(chunks[-1])
+    answer = await suite.ask(model, messages=OPEN, **more)
+    return answer.choices[0].message.content, metacog_field(answer)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("limit", [{}, {"max_tokens": 4}], ids=["short", "max_tokens"])
+async def test_a_deliberation_that_does_not_fit_is_not_started_and_the_draft_is_the_answer(
+    suite: Suite, scripted: ScriptedLLM, stream: bool, limit: Body
+) -> None:
+    text, found = await _answered(suite, "metacog", stream=stream, metacog={"msv": STATE}, **limit)
+
+    guard = found["cost_guard"]
+    assert (text, found["strategy"], found["outcome"]) == ("the system1", "system1", "ANSWERED")
+    assert (guard["times_system1"], guard["max_generated_tokens"], guard["not_started"]) == (6.0, 384, "dialectic")
+    assert guard["reason"].startswith("dialectic needs 376 tokens at least, and ") or limit
+    assert guard["draft_tokens"] is not None
+    assert [body for body in scripted.bodies if "response_format" not in body] == [scripted.bodies[-1]]  # one answer
+    assert found["usage"]["completion_tokens"] <= 384
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_deliberation_that_fits_stays_within_the_multiple(
+    suite: Suite, scripted: ScriptedLLM, stream: bool
+) -> None:
+    scripted.answer = cast(TROUBLED, system1=LONG, thesis=LONG, antithesis=LONG, resolution=LONG, synthesis=LONG)
+
+    _, found = await _answered(suite, "metacog", stream=stream, metacog={"msv": STATE})
+
+    guard, usage = found["cost_guard"], found["usage"]
+    assert (found["strategy"], guard["not_started"]) == ("dialectic", "")
+    assert guard["max_generated_tokens"] == 6 * guard["draft_tokens"]
+    spent = usage["completion_tokens"] + usage["unknown_tokens"]
+    assert guard["draft_tokens"] < spent <= guard["max_generated_tokens"]
+
+
+async def test_a_named_strategy_has_only_its_envelope_unless_the_caller_states_a_guard(suite: Suite) -> None:
+    text, named = await _answered(suite, "metacog/dialectic", stream=False)
+    _, guarded = await _answered(suite, "metacog/dialectic", stream=False, metacog={"at_most": {"times_system1": 4}})
+
+    assert (named["strategy"], named["cost_guard"], text) == ("dialectic", None, "the synthesis")
+    assert (guarded["strategy"], guarded["cost_guard"]["max_generated_tokens"]) == ("system1", 256)
+
+
+async def test_the_papers_setting_has_no_guard(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> None:
+    scripted.answer = cast(TROUBLED)
+    async with gateway(
+        scripted, database_url, tmp_path, at_most_times_system1=6.0, system_two="dialectic"
+    ) as suite:
+        _, found = await _answered(suite, "metacog", stream=False, metacog={"msv": STATE})
+
+    assert (found["strategy"], found["cost_guard"]) == ("dialectic", None)
+
+
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_the_run_has_the_guard_by_both_apis(suite: Suite, api: str) -> None:
+    asked: Api = RestApi(suite.router.rest, ROUTER) if api == "rest" else RpcApi(suite.router.grpc, ROUTER)
+
+    run = (await asked.ask("Answer", question="Why?", strategy="dialectic", at_most={"times_system1": 2}))["run"]
+
+    assert (run["strategy"], run["answer"]) == ("system1", "the system1")
+    assert (run["cost_guard"]["max_generated_tokens"], run["cost_guard"]["not_started"]) == (128, "dialectic")
+
+
+async def test_votes_stay_within_the_guard(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> None:
+    scripted.answer = lambda body: ["It is 4." if "Final" not in str(body["messages"]) else f"{LONG}Final Answer: 5"]
+    async with arbiter_at(scripted, programs=False) as arbiter:
+        others = {"arbiter": arbiter.grpc}
+        async with gateway(scripted, database_url, tmp_path, at_most_times_system1=6.0, others=others) as suite:
+            asked: Any = [{"role": "user", "content": "What is 2 + 2?"}]
+            answer = await suite.ask("metacog", messages=asked, metacog={"msv": STATE, "vote": {"most": 9, "agree": 5}})
+
+    found = metacog_field(answer)
+    assert (found["strategy"], found["budget_exhausted"]) == ("vote", True)
+    assert found["usage"]["completion_tokens"] + found["usage"]["unknown_tokens"] <= 384
+
+
+@pytest.mark.parametrize("times", [1, 1001, "many"])
+async def test_a_guard_that_cannot_be_is_a_400(suite: Suite, times: object) -> None:
+    body = {"model": "metacog", "messages": OPEN, "metacog": {"at_most": {"times_system1": times}}}
+    async with httpx.AsyncClient(base_url=suite.router.rest) as client:
+        reply = await client.post("/v1/chat/completions", json=body)
+
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "metacog.at_most.times_system1")
