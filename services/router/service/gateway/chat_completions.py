@@ -51,7 +51,7 @@ from services.router.service.answering.values import (
     VoteOptions,
 )
 from services.router.service.assessment.subject import DraftAnswer, Drafter
-from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.gateway.passed_fields import PassedFields, ignored_fields
 from services.router.service.runs.values import CallKind, PromiseState, Run
 
 T = TypeVar("T")
@@ -476,7 +476,7 @@ def error_body(error: MetacogError) -> dict[str, Any]:
     return {"error": {"message": error.message, "type": kind, "param": param, "code": code}}
 
 
-def explanation(run: Run) -> dict[str, Any]:
+def explanation(run: Run, chat: ChatRequest) -> dict[str, Any]:
     """Return the `metacog` field of an answer."""
     route, deliberation = run.route, run.deliberation or {}
     return {
@@ -507,6 +507,7 @@ def explanation(run: Run) -> dict[str, Any]:
         "escalation": run.escalation,
         "promise": run.promise,
         "cost_guard": run.cost_guard,
+        "ignored": ignored_fields(chat.body, run.strategy),
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,
@@ -570,7 +571,7 @@ def whole_completion(document: Mapping[str, Any] | None, run: Run, chat: ChatReq
         chat: Its request.
     """
     whole = completion(run, chat) if document is None else passed_completion(document, run, chat)
-    return {**whole, "usage": {**(whole.get("usage") or {}), **usage(run)}, "metacog": explanation(run)}
+    return {**whole, "usage": {**(whole.get("usage") or {}), **usage(run)}, "metacog": explanation(run, chat)}
 
 
 def completion_id(run_id: str) -> str:

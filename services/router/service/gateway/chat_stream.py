@@ -119,7 +119,7 @@ class Writer:
     def _ended(self, last: Mapping[str, Any], run: Run, usage: Mapping[str, Any]) -> list[bytes]:
         """Return the chunk that ends the choice and, if asked for, one with usage alone; the last explains the run."""
         totals = {**usage, **chat_completions.usage(run)}
-        explained = {"metacog": chat_completions.explanation(run)}
+        explained = {"metacog": chat_completions.explanation(run, self._chat)}
         if self._chat.include_usage:
             head = {name: last[name] for name in self._head if name in last}
             return [data({**last, "usage": None}), data({**head, "choices": [], "usage": totals, **explained})]

@@ -5,11 +5,12 @@ a template for its prompts. What a caller sends must not get around the envelope
 only fields whose effect is known pass. The operator may let more through.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference import LIMIT_ALIASES
 from kernel.errors import MalformedRequest
+from kernel.policy import Strategy
 
 SETTING = "METACOG_ROUTER_PASSED_FIELDS"
 
@@ -34,10 +35,37 @@ PASSED = frozenset(
     }
 )
 
+# Fields that System 2 uses, and those that say who asks and for what.
+_USED_BY_SYSTEM_TWO = frozenset(
+    {
+        *("model", "messages", "metacog", "stream", "stream_options", "max_tokens", "max_completion_tokens"),
+        *("seed", "stop", "temperature", "n", "response_format", "logprobs", "tools", "functions", "store"),
+        *("user", "safety_identifier", "prompt_cache_key", "metadata"),
+    }
+)
 # Types of tools that the caller runs; servers run others themselves.
 _TOOL_TYPES = frozenset({"function", "custom"})
 # What vLLM's template arguments may replace besides the template's own variables.
 _TEMPLATE_ARGUMENTS = frozenset({"chat_template", "tokenize", "return_dict", "return_tensors"})
+
+
+def ignored_fields(body: Mapping[str, Any], strategy: str) -> Sequence[str]:
+    """Return the fields of a chat request that the strategy which answered has no use for.
+
+    Args:
+        body: The request, without fields that are null.
+        strategy: The strategy; System 1 uses every field.
+
+    Example:
+        >>> ignored_fields({"model": "metacog", "temperature": 0.2, "top_p": 0.9}, "dialectic")
+        ['temperature', 'top_p']
+        >>> ignored_fields({"model": "metacog", "temperature": 0.2, "top_p": 0.9}, "arbiter")
+        ['top_p']
+    """
+    if strategy in ("", Strategy.SYSTEM_ONE):
+        return []
+    used = _USED_BY_SYSTEM_TWO - ({"temperature"} if strategy == Strategy.DIALECTIC else frozenset())
+    return sorted(name for name in body if name not in used)
 
 
 class PassedFields:
