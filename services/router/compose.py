@@ -828,6 +828,7 @@ def _app(
         media_hosts=settings.media_hosts,
         passed=PassedFields(settings.passed_fields),
         at_most=_usual_guard(settings),
+        search=use_cases.knowledge.search,
     )
     chat.add_paths(app, chats)
     passing = PassingGateway(

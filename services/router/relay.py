@@ -174,7 +174,7 @@ def head_start_s(timeout_s: float) -> float:
 
 
 def _place_in_options(error: MetacogError, call: RelayedCall) -> None:
-    """Have an error name the fields of our request, where it names those of the service's that come from its options."""
+    """Have an error name the fields of our request where it names those of the service."""
     if error.code is not Code.INVALID_ARGUMENT:
         return
 

@@ -157,8 +157,8 @@ class Settings(ApiSettings):
         6.0,
         ge=0,
         le=MOST_TIMES,
-        description="Tokens that a chat with the model `metacog` generates in all, over the larger of those of its System 1"
-        " answer and 64, at most; a strategy that needs more is not started; 0: no such limit, as with"
+        description="Tokens that a chat with the model `metacog` generates in all, over the larger of those of its"
+        " System 1 answer and 64, at most; a strategy that needs more is not started; 0: no such limit, as with"
         " METACOG_ROUTER_SYSTEM_TWO=dialectic and with METACOG_ROUTER_PROMISE",
     )
     answer_max_tokens: int = Field(1024, ge=1, description="Tokens of a System 1 answer whose request states none")

@@ -15,9 +15,7 @@ from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import DimensionClassifier, ProcessRequest, SelfAssessRequest, TaskDimension
 
 
-def check_dimension(
-    name: str, known: Sequence[str] | Mapping[str, object], *, field: str = "dimension"
-) -> None:
+def check_dimension(name: str, known: Sequence[str] | Mapping[str, object], *, field: str = "dimension") -> None:
     """Return if there is a dimension of that name; an error names the `field` of the request that states it.
 
     Raises:

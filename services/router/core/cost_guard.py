@@ -13,7 +13,7 @@ LEAST_TIMES, MOST_TIMES = 2, 1000
 # What a draft counts at least [tokens]: a short answer may need a second opinion too.
 LEAST_DRAFT_TOKENS = 64
 # A rating or a classification [tokens].
-RATING_TOKENS = 24
+RATING_TOKENS = 32
 # Samples of the smallest useful arbitration: two of each solver, a critique of each, and one of the arbiter [count].
 ARBITER_TEXTS = SOLVERS * 2 + SOLVERS + 1
 
@@ -38,7 +38,7 @@ def most_tokens(times_system1: float, draft_tokens: int | None) -> int:
 def least_tokens(strategy: Strategy, draft_tokens: int | None, max_tokens: int | None = None) -> int:
     """Return what the smallest useful run of a strategy generates beside the draft [tokens].
 
-    Each text that it needs is taken to be as long as the draft, and the final one no longer than the caller allows.
+    Each text is taken to be as long as the draft, and a vote or an answer no longer than the caller allows.
 
     Args:
         strategy: The strategy.
@@ -51,7 +51,7 @@ def least_tokens(strategy: Strategy, draft_tokens: int | None, max_tokens: int |
 
     Example:
         >>> least_tokens(Strategy.VOTE, 12), least_tokens(Strategy.VOTE, 12, 4), least_tokens(Strategy.DIALECTIC, 12)
-        (64, 4, 376)
+        (64, 4, 416)
     """
     text = _counted(draft_tokens)
     final = min(text, max_tokens or text)
@@ -61,7 +61,7 @@ def least_tokens(strategy: Strategy, draft_tokens: int | None, max_tokens: int |
         case Strategy.VOTE | Strategy.CASCADE:
             return final
         case Strategy.DIALECTIC:
-            return (len(CHAIN) - 1) * text + final + len(ROLES) * RATING_TOKENS
+            return len(CHAIN) * text + len(ROLES) * RATING_TOKENS
         case Strategy.ARBITER:
             return (ARBITER_TEXTS - 1) * text + final
         case Strategy.DELEGATION:

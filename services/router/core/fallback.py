@@ -9,7 +9,14 @@ from services.router.core.strategies import DEFAULT_SYSTEM_TWO
 
 # Errors that another strategy would not mend: what was asked is wrong.
 REQUEST_ERRORS = frozenset(
-    {"MALFORMED_REQUEST", "MSV_OUT_OF_RANGE", "INVALID_ENVELOPE", "INVALID_SAMPLING", "UNKNOWN_AGENT", "UNKNOWN_DIMENSION"}
+    {
+        "MALFORMED_REQUEST",
+        "MSV_OUT_OF_RANGE",
+        "INVALID_ENVELOPE",
+        "INVALID_SAMPLING",
+        "UNKNOWN_AGENT",
+        "UNKNOWN_DIMENSION",
+    }
 )
 # The same where the caller named the strategy: it knows what it may ask of that one.
 NAMED_STRATEGY_ERRORS = frozenset({"REQUEST_OVER_LIMIT", "NO_CASCADE"})

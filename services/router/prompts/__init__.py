@@ -1,5 +1,7 @@
 """Each prompt of the router is one file and one typed function."""
 
+from collections.abc import Sequence
+
 from chassis.prompts import Prompt, quoted, render
 
 _HERE = __name__
@@ -28,3 +30,8 @@ def check() -> Prompt:
 def formatted(*, answer: str) -> Prompt:
     """Ask a model to write an answer in the client's format; stands at the end of the conversation."""
     return render(_HERE, "formatted", {"answer": quoted("answer", answer)})
+
+
+def sources(*, passages: Sequence[str]) -> Prompt:
+    """Give a model passages of documents, numbered from 1, as data."""
+    return render(_HERE, "sources", {"sources": [quoted("source", passage) for passage in passages]})

@@ -244,6 +244,7 @@ def stage_with_texts(stage: Stage, text: str) -> Prompt:
 FENCING: dict[str, Callable[[str], Prompt]] = {
     "router/rating": lambda text: router.rating(conversation=text),
     "router/importance": lambda text: router.importance(conversation=text),
+    "router/sources": lambda text: router.sources(passages=[text, text]),
     **{f"assigner/{stage.lower()}": partial(stage_with_texts, stage) for stage in Stage},
     "assigner/self_assessment": lambda text: assigner.self_assessment(question=text),
     "assigner/text_assessment": lambda text: assigner.text_assessment(question=text, others={"a": text}, text=text),

@@ -1073,6 +1073,165 @@ class Escalation(_message.Message):
 Global___Escalation: _TypeAlias = Escalation  # noqa: Y015
 
 @_typing.final
+class DialecticOptions(_message.Message):
+    """How the dialectic deliberates; read where it is the one that answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    KEEP_APART_FIELD_NUMBER: _builtins.int
+    MEASURE_STAGES_FIELD_NUMBER: _builtins.int
+    keep_apart: _builtins.bool
+    """Whether critic and evaluator, and chain and generalist, are different agents; left out: as the service is configured."""
+    measure_stages: _builtins.bool
+    """Whether to measure a state after each stage; left out: true."""
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Agents that take part; empty: all configured ones."""
+
+    def __init__(
+        self,
+        *,
+        agents: _abc.Iterable[_builtins.str] | None = ...,
+        keep_apart: _builtins.bool | None = ...,
+        measure_stages: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_apart", b"_keep_apart", "_measure_stages", b"_measure_stages", "agents", b"agents", "keep_apart", b"keep_apart", "measure_stages", b"measure_stages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__keep_apart: _TypeAlias = _typing.Literal["keep_apart"]  # noqa: Y015
+    _WhichOneofArgType__keep_apart: _TypeAlias = _typing.Literal["_keep_apart", b"_keep_apart"]  # noqa: Y015
+    _WhichOneofReturnType__measure_stages: _TypeAlias = _typing.Literal["measure_stages"]  # noqa: Y015
+    _WhichOneofArgType__measure_stages: _TypeAlias = _typing.Literal["_measure_stages", b"_measure_stages"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_apart) -> _WhichOneofReturnType__keep_apart | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__measure_stages) -> _WhichOneofReturnType__measure_stages | None: ...
+
+Global___DialecticOptions: _TypeAlias = DialecticOptions  # noqa: Y015
+
+@_typing.final
+class DelegationOptions(_message.Message):
+    """How the delegation service solves the task; read where it is the one that answers. Fields are those of its own request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIMENSION_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    FIRST_AGENT_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
+    UNIT_TESTS_FIELD_NUMBER: _builtins.int
+    JUDGE_FIELD_NUMBER: _builtins.int
+    dimension: _builtins.str
+    """The dimension that the task asks for; empty: classified."""
+    first_agent: _builtins.str
+    """The agent it goes to first; empty: by turns."""
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The dimensions of a cross-domain task; give this or `dimension`."""
+
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Agents that take part; empty: all configured ones."""
+
+    @_builtins.property
+    def expected(self) -> _tasks_pb2.Expected:
+        """By comparison."""
+
+    @_builtins.property
+    def unit_tests(self) -> _tasks_pb2.UnitTests:
+        """By running its code."""
+
+    @_builtins.property
+    def judge(self) -> _tasks_pb2.Judge:
+        """By a model."""
+
+    def __init__(
+        self,
+        *,
+        dimension: _builtins.str = ...,
+        dimensions: _abc.Iterable[_builtins.str] | None = ...,
+        agents: _abc.Iterable[_builtins.str] | None = ...,
+        first_agent: _builtins.str = ...,
+        expected: _tasks_pb2.Expected | None = ...,
+        unit_tests: _tasks_pb2.UnitTests | None = ...,
+        judge: _tasks_pb2.Judge | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "expected", b"expected", "judge", b"judge", "unit_tests", b"unit_tests"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "check", b"check", "dimension", b"dimension", "dimensions", b"dimensions", "expected", b"expected", "first_agent", b"first_agent", "judge", b"judge", "unit_tests", b"unit_tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_check: _TypeAlias = _typing.Literal["expected", "unit_tests", "judge"]  # noqa: Y015
+    _WhichOneofArgType_check: _TypeAlias = _typing.Literal["check", b"check"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_check) -> _WhichOneofReturnType_check | None: ...
+
+Global___DelegationOptions: _TypeAlias = DelegationOptions  # noqa: Y015
+
+@_typing.final
+class CostGuard(_message.Message):
+    """What a run may generate at most, as a multiple of its System 1 answer, which is then written first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIMES_SYSTEM1_FIELD_NUMBER: _builtins.int
+    times_system1: _builtins.float
+    """Tokens of the whole run over the larger of those of the System 1 answer and 64 [2..1000]."""
+    def __init__(
+        self,
+        *,
+        times_system1: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["times_system1", b"times_system1"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CostGuard: _TypeAlias = CostGuard  # noqa: Y015
+
+@_typing.final
+class CostGuardOutcome(_message.Message):
+    """What became of a cost guard."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIMES_SYSTEM1_FIELD_NUMBER: _builtins.int
+    DRAFT_TOKENS_FIELD_NUMBER: _builtins.int
+    MAX_GENERATED_TOKENS_FIELD_NUMBER: _builtins.int
+    NOT_STARTED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    times_system1: _builtins.float
+    """The guard."""
+    draft_tokens: _builtins.int
+    """Tokens of the System 1 answer [count]; left out (null on REST) where they are unknown."""
+    max_generated_tokens: _builtins.int
+    """Tokens that the run could generate at most [count]."""
+    not_started: _builtins.str
+    """The strategy that was not started, so that the System 1 answer is the answer; empty where it was."""
+    reason: _builtins.str
+    """Why it was not started; empty where it was."""
+    def __init__(
+        self,
+        *,
+        times_system1: _builtins.float = ...,
+        draft_tokens: _builtins.int | None = ...,
+        max_generated_tokens: _builtins.int = ...,
+        not_started: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_draft_tokens", b"_draft_tokens", "draft_tokens", b"draft_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_draft_tokens", b"_draft_tokens", "draft_tokens", b"draft_tokens", "max_generated_tokens", b"max_generated_tokens", "not_started", b"not_started", "reason", b"reason", "times_system1", b"times_system1"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__draft_tokens: _TypeAlias = _typing.Literal["draft_tokens"]  # noqa: Y015
+    _WhichOneofArgType__draft_tokens: _TypeAlias = _typing.Literal["_draft_tokens", b"_draft_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__draft_tokens) -> _WhichOneofReturnType__draft_tokens | None: ...
+
+Global___CostGuardOutcome: _TypeAlias = CostGuardOutcome  # noqa: Y015
+
+@_typing.final
 class AnswerRequest(_message.Message):
     """Asks for an answer."""
 
@@ -1119,6 +1278,9 @@ class AnswerRequest(_message.Message):
     VOTE_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     PROMISE_FIELD_NUMBER: _builtins.int
+    DIALECTIC_FIELD_NUMBER: _builtins.int
+    DELEGATION_FIELD_NUMBER: _builtins.int
+    AT_MOST_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     strategy: _builtins.str
@@ -1179,6 +1341,20 @@ class AnswerRequest(_message.Message):
         `cascade`.
         """
 
+    @_builtins.property
+    def dialectic(self) -> Global___DialecticOptions:
+        """How the dialectic deliberates."""
+
+    @_builtins.property
+    def delegation(self) -> Global___DelegationOptions:
+        """How the delegation service solves the task."""
+
+    @_builtins.property
+    def at_most(self) -> Global___CostGuard:
+        """What the run may generate at most, compared with System 1; a strategy whose smallest useful run does not fit is not
+        started.
+        """
+
     def __init__(
         self,
         *,
@@ -1203,10 +1379,13 @@ class AnswerRequest(_message.Message):
         vote: Global___VoteOptions | None = ...,
         model: _builtins.str = ...,
         promise: Global___Promise | None = ...,
+        dialectic: Global___DialecticOptions | None = ...,
+        delegation: Global___DelegationOptions | None = ...,
+        at_most: Global___CostGuard | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "promise", b"promise", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "at_most", b"at_most", "delegation", b"delegation", "dialectic", b"dialectic", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "promise", b"promise", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "model", b"model", "msv", b"msv", "promise", b"promise", "question", b"question", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "at_most", b"at_most", "delegation", b"delegation", "dialectic", b"dialectic", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "model", b"model", "msv", b"msv", "promise", b"promise", "question", b"question", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__assignment_seed: _TypeAlias = _typing.Literal["assignment_seed"]  # noqa: Y015
     _WhichOneofArgType__assignment_seed: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed"]  # noqa: Y015
@@ -1362,6 +1541,7 @@ class Run(_message.Message):
     AGREEMENT_FIELD_NUMBER: _builtins.int
     PROMISE_FIELD_NUMBER: _builtins.int
     SAMPLED_FIELD_NUMBER: _builtins.int
+    COST_GUARD_FIELD_NUMBER: _builtins.int
     CALL_FIELD_NUMBER: _builtins.int
     CONTINUATION_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
@@ -1507,6 +1687,10 @@ class Run(_message.Message):
     def promise(self) -> Global___PromiseOutcome:
         """What became of a promise; left out (null on REST) where none was made."""
 
+    @_builtins.property
+    def cost_guard(self) -> Global___CostGuardOutcome:
+        """What became of the cost guard; left out (null on REST) where there was none, and for System 1."""
+
     def __init__(
         self,
         *,
@@ -1553,12 +1737,13 @@ class Run(_message.Message):
         agreement: Global___RunAgreement | None = ...,
         promise: Global___PromiseOutcome | None = ...,
         sampled: _builtins.bool = ...,
+        cost_guard: Global___CostGuardOutcome | None = ...,
         call: Global___CallKind.ValueType = ...,
         continuation: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "promise", b"promise", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "cost_guard", b"cost_guard", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "promise", b"promise", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "call", b"call", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "continuation", b"continuation", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "call", b"call", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "continuation", b"continuation", "cost_guard", b"cost_guard", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -472,7 +472,7 @@ async def _strategy_events(
     route = await run.decided(named)
     yield route
     chosen = await run.kept_to_guard(Strategy(route.strategy))
-    for strategy, following in attempts(chosen, fallback=run.request.fallback and not run.is_promised):
+    for strategy, following in run.attempts(chosen):
         run.strategy = strategy
         try:
             with context.admission.attempt(strategy):
@@ -633,19 +633,31 @@ class RunInProgress:
         if self.draft is None:
             self.draft = (await voting_draft(self._drafter, self.spend, others_vote=False)).draft
         tokens = None if self.draft is None else self.draft.tokens or None
-        most, ledger = most_tokens(guard.times_system1, tokens), self.spend.ledger
-        ledger.lower_tokens(most)
-        needed, left = least_tokens(chosen, tokens, self.request.max_tokens), ledger.unspent_tokens
+        most = most_tokens(guard.times_system1, tokens)
+        self.spend.ledger.lower_tokens(most)
         self._guard = CostGuardOutcome(
             times_system1=guard.times_system1,
             max_generated_tokens=min(most, self._limits.max_generated_tokens),
             draft_tokens=tokens,
         )
-        if needed <= left or self.is_promised:
-            return chosen
-        reason = f"{chosen} needs {needed} tokens at least, and {left} are left of {most}"
-        self._guard = replace(self._guard, not_started=chosen, reason=reason)
-        return Strategy.SYSTEM_ONE
+        return chosen if self.fits_guard(chosen) else Strategy.SYSTEM_ONE
+
+    def attempts(self, chosen: Strategy) -> Iterator[tuple[Strategy, Strategy | None]]:
+        """Yield the strategies to try, each with the next, without those for which the cost guard leaves too little."""
+        for strategy, following in attempts(chosen, fallback=self.request.fallback and not self.is_promised):
+            if self.fits_guard(strategy):
+                yield strategy, following
+
+    def fits_guard(self, strategy: Strategy) -> bool:
+        """Return whether the cost guard leaves enough for the smallest useful run of a strategy; notes it otherwise."""
+        if self._guard is None or self.is_promised:
+            return True
+        left, most = self.spend.ledger.unspent_tokens, self._guard.max_generated_tokens
+        needed = least_tokens(strategy, self._guard.draft_tokens, self.request.max_tokens)
+        if needed > left:
+            reason = f"{strategy} needs {needed} tokens at least, and {left} are left of {most}"
+            self._guard = replace(self._guard, not_started=strategy, reason=reason)
+        return needed <= left
 
     async def plan_vote(self, strategy: Strategy, policy_row: str) -> None:
         """Decide who votes, and write the System 1 answer where it votes; a fallback gives it without another call.
@@ -692,6 +704,7 @@ class RunInProgress:
 
     def fall_back(self, failed: Strategy, following: Strategy, error: MetacogError) -> FellBack:
         """Note that another strategy is tried, and return the event."""
+        following = following if self.fits_guard(following) else Strategy.SYSTEM_ONE
         event = FellBack(from_strategy=failed, to_strategy=following, reason=error.reason, message=error.message)
         self._fallbacks.append(event)
         self._finished.clear()

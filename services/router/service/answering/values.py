@@ -115,7 +115,7 @@ class DialecticOptions:
 
 @value
 class CostGuard:
-    """A cost guard bounds what a run generates by a multiple of its System 1 answer, which counts 64 tokens at least."""
+    """A cost guard bounds the tokens of a run by a multiple of its System 1 answer, which counts 64 at least."""
 
     times_system1: Annotated[float, Field(ge=LEAST_TIMES, le=MOST_TIMES)]
 

@@ -5,9 +5,10 @@ Every field is checked: an invalid one is rejected by name, whatever a backend w
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import field, fields, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import orjson
+from pydantic import Field
 
 from chassis.serving.wire import MAX_COUNT, MAX_SEED, Count, RequestId, Seed, from_plain
 from inference import (
@@ -56,6 +57,8 @@ from services.router.service.runs.values import CallKind, PromiseState, Run
 
 T = TypeVar("T")
 
+# Passages that a chat may ask for at most [count].
+MOST_CITATIONS = 10
 COUNTS = ("n", "max_tokens", "max_completion_tokens")
 
 
@@ -142,6 +145,13 @@ def unknown_model(model: str, others: Sequence[str] = ()) -> UnknownModel:
 
 
 @value
+class KnowledgeOptions:
+    """These options say how many passages of the stored documents an answer may use."""
+
+    cite: Annotated[int, Field(ge=1, le=MOST_CITATIONS)]
+
+
+@value
 class ChatOptions:
     """The options are the `metacog` object that a chat request may carry.
 
@@ -164,6 +174,7 @@ class ChatOptions:
         dialectic: How the dialectic deliberates.
         delegation: How the delegation service solves the task.
         at_most: What the run may generate at most, compared with System 1.
+        knowledge: Which passages of the stored documents are sources; None: none is.
     """
 
     envelope: Envelope | None = None
@@ -184,6 +195,18 @@ class ChatOptions:
     dialectic: DialecticOptions | None = None
     delegation: DelegationOptions | None = None
     at_most: CostGuard | None = None
+    knowledge: KnowledgeOptions | None = None
+
+
+@value
+class Citation:
+    """A citation is a passage of a stored document that an answer could use, under the number by which it is cited."""
+
+    number: int
+    document_id: str
+    title: str
+    chunk: int | None
+    passage: str
 
 
 NO_OPTIONS = ChatOptions()
@@ -204,6 +227,8 @@ class ChatRequest:
         include_usage: Whether the stream is to end with usage.
         keeps_format: Whether votes are whole replies in the client's own format (papers.md 5.7).
         replaced: The strategy that was asked for and cannot serve the request, so that System 1 does; empty: none.
+        citations: Passages that the answer could use; None where none were asked for, or they are unknown.
+        citations_unknown_reason: Why they are unknown, as `CODE: message`; empty otherwise.
     """
 
     body: Mapping[str, Any]
@@ -215,6 +240,8 @@ class ChatRequest:
     include_usage: bool
     keeps_format: bool = False
     replaced: str = ""
+    citations: Sequence[Citation] | None = None
+    citations_unknown_reason: str = ""
 
     @property
     def samples(self) -> int:
@@ -507,7 +534,9 @@ def explanation(run: Run, chat: ChatRequest) -> dict[str, Any]:
         "escalation": run.escalation,
         "promise": run.promise,
         "cost_guard": run.cost_guard,
-        "ignored": ignored_fields(chat.body, run.strategy),
+        "ignored": [] if chat.keeps_format and run.strategy in VOTING else ignored_fields(chat.body, run.strategy),
+        "citations": chat.citations,
+        "citations_unknown_reason": chat.citations_unknown_reason,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,

@@ -14,6 +14,7 @@ from services.router.service.gateway.chat_completions import (
     model_name,
     parsed_request,
 )
+from services.router.service.gateway.citations import Search, with_sources
 from services.router.service.gateway.formatted_answer import strategies_in_format
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
@@ -46,6 +47,7 @@ class ChatGateway:
         aliases: Model names that stand for others.
         media_hosts: Hosts from which the model server may fetch what messages name by URL.
         passed: The fields that a chat request may have.
+        search: Searches the passages that a chat may ask for.
         at_most: The cost guard of requests that leave the strategy open and promise nothing; None: there is none.
     """
 
@@ -55,6 +57,7 @@ class ChatGateway:
     aliases: Mapping[str, str]
     media_hosts: Sequence[str]
     passed: PassedFields
+    search: Search
     at_most: CostGuard | None = None
 
     async def start(
@@ -79,7 +82,9 @@ class ChatGateway:
             media_hosts=self.media_hosts,
             passed=self.passed,
         )
-        chat = guarded(parsed, self.at_most)
+        chat = await with_sources(guarded(parsed, self.at_most), self.search, key_name=key_name)
+        if kept_from is not None:
+            kept_from += len(chat.body["messages"]) - len(parsed.body["messages"])
         origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call, kept_from=kept_from)
         system_one = Passthrough(self.models, chat)
         others = strategies_in_format(chat, self.models, self.context.strategies)

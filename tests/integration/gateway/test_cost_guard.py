@@ -11,18 +11,20 @@ from tests.support.apis import Api, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at
 from tests.support.gateway import Suite, gateway, metacog_field, text_of
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, TROUBLED, Body, cast
+from tests.support.stack import ROUTER, TROUBLED, Body, cast, router_at
 
 # Of a question whose answers cannot be compared, and of one whose answers can be.
 OPEN: Any = [{"role": "user", "content": "Why do people greet one another?"}]
 LONG = "word " * 200
+# Longer than what can be voted on, and shorter than what counts at least.
+SHORT = " ".join(["hello"] * 20)
 STATE = {"correctness": 0.1, "conflict": 0.9, "importance": 0.9, "experience": 0.1}
 
 
 @pytest.fixture
 async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[Suite]:
     """A router with the guard that ships."""
-    scripted.answer = cast(TROUBLED)
+    scripted.answer = cast(TROUBLED, system1=SHORT)
     async with gateway(scripted, database_url, tmp_path, at_most_times_system1=6.0) as suite:
         yield suite
 
@@ -37,19 +39,29 @@ async def _answered(suite: Suite, model: str, *, stream: bool, **more: Any) -> t
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("limit", [{}, {"max_tokens": 4}], ids=["short", "max_tokens"])
 async def test_a_deliberation_that_does_not_fit_is_not_started_and_the_draft_is_the_answer(
-    suite: Suite, scripted: ScriptedLLM, stream: bool, limit: Body
+    suite: Suite, scripted: ScriptedLLM, stream: bool
 ) -> None:
-    text, found = await _answered(suite, "metacog", stream=stream, metacog={"msv": STATE}, **limit)
+    text, found = await _answered(suite, "metacog", stream=stream, metacog={"msv": STATE})
 
     guard = found["cost_guard"]
-    assert (text, found["strategy"], found["outcome"]) == ("the system1", "system1", "ANSWERED")
+    assert (text, found["strategy"], found["outcome"]) == (SHORT, "system1", "ANSWERED")
     assert (guard["times_system1"], guard["max_generated_tokens"], guard["not_started"]) == (6.0, 384, "dialectic")
-    assert guard["reason"].startswith("dialectic needs 376 tokens at least, and ") or limit
-    assert guard["draft_tokens"] is not None
-    assert [body for body in scripted.bodies if "response_format" not in body] == [scripted.bodies[-1]]  # one answer
-    assert found["usage"]["completion_tokens"] <= 384
+    assert guard["reason"] == f"dialectic needs 416 tokens at least, and {384 - guard['draft_tokens']} are left of 384"
+    assert len(scripted.bodies) == 1  # the draft
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_fallback_that_does_not_fit_is_not_started_either(
+    suite: Suite, scripted: ScriptedLLM, stream: bool
+) -> None:
+    more: Body = {"max_tokens": 4, "metacog": {"msv": STATE, "answer_type": "NUMBER"}}
+
+    _, found = await _answered(suite, "metacog", stream=stream, **more)  # the arbiter, which votes, is away
+
+    assert (found["strategy"], found["cost_guard"]["not_started"]) == ("system1", "dialectic")
+    assert any(reason.startswith("vote: PEER_UNAVAILABLE") for reason in found["degraded_reasons"])
+    assert len(scripted.bodies) == 1
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -77,9 +89,7 @@ async def test_a_named_strategy_has_only_its_envelope_unless_the_caller_states_a
 
 async def test_the_papers_setting_has_no_guard(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> None:
     scripted.answer = cast(TROUBLED)
-    async with gateway(
-        scripted, database_url, tmp_path, at_most_times_system1=6.0, system_two="dialectic"
-    ) as suite:
+    async with gateway(scripted, database_url, tmp_path, at_most_times_system1=6.0, system_two="dialectic") as suite:
         _, found = await _answered(suite, "metacog", stream=False, metacog={"msv": STATE})
 
     assert (found["strategy"], found["cost_guard"]) == ("dialectic", None)
@@ -91,7 +101,7 @@ async def test_the_run_has_the_guard_by_both_apis(suite: Suite, api: str) -> Non
 
     run = (await asked.ask("Answer", question="Why?", strategy="dialectic", at_most={"times_system1": 2}))["run"]
 
-    assert (run["strategy"], run["answer"]) == ("system1", "the system1")
+    assert (run["strategy"], run["answer"]) == ("system1", SHORT)
     assert (run["cost_guard"]["max_generated_tokens"], run["cost_guard"]["not_started"]) == (128, "dialectic")
 
 
@@ -99,11 +109,17 @@ async def test_votes_stay_within_the_guard(scripted: ScriptedLLM, database_url: 
     scripted.answer = lambda body: ["It is 4." if "Final" not in str(body["messages"]) else f"{LONG}Final Answer: 5"]
     async with arbiter_at(scripted, programs=False) as arbiter:
         others = {"arbiter": arbiter.grpc}
-        async with gateway(scripted, database_url, tmp_path, at_most_times_system1=6.0, others=others) as suite:
-            asked: Any = [{"role": "user", "content": "What is 2 + 2?"}]
-            answer = await suite.ask("metacog", messages=asked, metacog={"msv": STATE, "vote": {"most": 9, "agree": 5}})
+        async with (
+            router_at(scripted, database_url, tmp_path, at_most_times_system1=6.0, others=others) as router,
+            httpx.AsyncClient(base_url=router.rest, timeout=60) as client,
+        ):
+            body = {
+                "model": "metacog",
+                "messages": [{"role": "user", "content": "What is 2 + 2?"}],
+                "metacog": {"msv": STATE, "vote": {"most": 9, "agree": 5}},
+            }
+            found = (await client.post("/v1/chat/completions", json=body)).json()["metacog"]
 
-    found = metacog_field(answer)
     assert (found["strategy"], found["budget_exhausted"]) == ("vote", True)
     assert found["usage"]["completion_tokens"] + found["usage"]["unknown_tokens"] <= 384
 
