@@ -148,6 +148,7 @@ async def test_a_problem_document_has_every_field_of_its_standard(services: dict
         "code": "INVALID_ARGUMENT",
         "reason": "MSV_OUT_OF_RANGE",
         "metadata": {"component": "conflict", "value": "1.2"},
+        "errors": [{"field": "conflict", "description": "conflict is 1.2; it must lie in [0, 1]"}],
     }
 
 

@@ -29,6 +29,8 @@ RENDERERS: dict[str, Callable[[], Prompt]] = {
     "router/importance": lambda: router.importance(conversation="user: Q1"),
     "router/probe": router.probe,
     "router/check": router.check,
+    "router/formatted": lambda: router.formatted(answer="Q1"),
+    "router/sources": lambda: router.sources(passages=["Q1"]),
     **{f"assigner/{stage.lower()}": partial(assigner.stage, stage, question="Q1", texts=TEXTS) for stage in Stage},
     "assigner/self_assessment": lambda: assigner.self_assessment(question="Q1"),
     "assigner/text_assessment": lambda: assigner.text_assessment(question="Q1", others={}, text="S1"),
@@ -244,6 +246,7 @@ def stage_with_texts(stage: Stage, text: str) -> Prompt:
 FENCING: dict[str, Callable[[str], Prompt]] = {
     "router/rating": lambda text: router.rating(conversation=text),
     "router/importance": lambda text: router.importance(conversation=text),
+    "router/formatted": lambda text: router.formatted(answer=text),
     "router/sources": lambda text: router.sources(passages=[text, text]),
     **{f"assigner/{stage.lower()}": partial(stage_with_texts, stage) for stage in Stage},
     "assigner/self_assessment": lambda text: assigner.self_assessment(question=text),
