@@ -260,6 +260,7 @@ def _facts(run: Run) -> Table:
     route = run.route
     state = state_in_words(_state(run), run.confidence_labels)
     source = f" ({run.confidence_source}{'; ' if state else ''}{state})" if run.confidence_source else ""
+    reason = f" ({run.confidence_unknown_reason})" if run.confidence_unknown_reason else ""
     spent = drawing.tokens_by_stage(run.usage)
     known = {
         "run": run.run_id,
@@ -269,7 +270,7 @@ def _facts(run: Run) -> Table:
         "activation": number(optional(route.activation, "value")),
         "answered by": f"{run.strategy} {run.catalogue_name or run.model}",
         "ended": _ended(run),
-        "confidence": marked_confidence(optional(run, "confidence"), _state(run)) + source,
+        "confidence": marked_confidence(optional(run, "confidence"), _state(run)) + (reason or source),
         "measured state": _measured(run.state) if run.HasField("state") else "",
         "degraded": "; ".join(run.degraded_reasons),
         "promise": promised(run),

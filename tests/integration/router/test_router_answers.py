@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kernel.votes.prior import SHIPPED_PRIOR
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.assigner import assigner_at
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
@@ -80,6 +81,26 @@ async def test_system_one_answers_word_by_word(api: Api, scripted: ScriptedLLM) 
     assert run["first_token_ms"] is not None
     sent = scripted.bodies[-1]
     assert (sent["max_tokens"], sent["temperature"], sent["seed"]) == (20, 0.2, 5)
+
+
+async def test_system_one_by_name_has_the_share_right_as_its_confidence(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = cast(system1="It is so.")
+
+    run = (await api.ask("Answer", question="Is it so?", strategy="system1"))["run"]
+
+    assert [stage_of(body) for body in scripted.bodies] == ["system1"]  # nothing else was asked
+    assert run["confidence"] == run["confidence_raw"] == SHIPPED_PRIOR.share_right
+    assert (run["confidence_source"], run["confidence_state"], run["confidence_labels"]) == ("answers", "PRIOR", 0)
+    assert run["confidence_unknown_reason"] == ""
+
+
+async def test_no_confidence_has_a_reason(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = cast(system1=" ")
+
+    run = (await api.ask("Answer", question="Is it so?", strategy="system1"))["run"]
+
+    assert (run["outcome"], run["confidence"]) == ("ABSTAINED", None)
+    assert run["confidence_unknown_reason"] == "there is no answer"
 
 
 async def test_the_events_of_a_deliberation_pass_through(api: Api, scripted: ScriptedLLM) -> None:

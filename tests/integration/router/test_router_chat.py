@@ -11,6 +11,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from kernel.prices import Price
+from kernel.votes.prior import SHIPPED_PRIOR
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
 from tests.support.models.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM, Shape, Stall
 from tests.support.stack import LONG, TROUBLED, At, cast, router_at, stage_of
@@ -85,6 +86,10 @@ async def test_tool_calls_and_their_names_survive(database_url: str, tmp_path: P
     assert answer.choices[0].message.tool_calls[0].model_dump() == call
     assert (llm.bodies[0]["messages"], llm.bodies[0]["tools"]) == (turns, TOOLS)
     assert metacog_field(answer)["outcome"] == "ANSWERED"
+    assert (metacog_field(answer)["confidence"], metacog_field(answer)["confidence_source"]) == (
+        SHIPPED_PRIOR.share_right,
+        "answers",
+    )
 
 
 async def test_a_photo_of_many_mebibytes_reaches_the_backend(suite: Suite, scripted: ScriptedLLM) -> None:
@@ -160,6 +165,7 @@ async def test_only_the_last_chunk_of_a_stream_has_its_explanation(suite: Suite)
 
     assert [bool(metacog_field(chunk)) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     assert text_of(chunks) == "the system1"
+    assert metacog_field(chunks[-1])["confidence"] == SHIPPED_PRIOR.share_right
     assert all(len(chunk.choices) == 1 for chunk in chunks)
     assert (chunks[-1].choices[0].finish_reason, chunks[-1].usage) == ("stop", None)
 

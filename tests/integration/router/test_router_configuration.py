@@ -70,6 +70,7 @@ async def test_a_chat_pays_for_one_assessment_while_its_task_continues(
     assert [stage_of(body) for body in scripted.bodies] == ["assess", "system1", "system1", "assess", "system1"]
     assert second["metacog"]["msv"] == first["metacog"]["msv"]
     assert run["route"]["cached_from"] == first["metacog"]["run_id"]
+    assert (run["confidence_source"], run["confidence"] is not None) == ("answers", True)
     assert set(run["usage"]["stages"]) == {"system1"}
 
 

@@ -1532,6 +1532,7 @@ class Run(_message.Message):
     VOTE_FIELD_NUMBER: _builtins.int
     CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
     CONFIDENCE_LABELS_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     ESCALATION_FIELD_NUMBER: _builtins.int
     SHADOW_FIELD_NUMBER: _builtins.int
@@ -1562,7 +1563,7 @@ class Run(_message.Message):
     """Belief that the answer is right [0..1]; left out (null on REST) when there is no source for it."""
     confidence_source: _builtins.str
     """Where the confidence comes from: the assessor of the question (`answers`: System 1's share right on questions of its
-    kind; `verbalized`, `probe`, `hybrid`, `draft`), `given` with a ready state, `assessment` (of the text that a
+    kind, or on all, which an answer has that nothing assessed; `verbalized`, `probe`, `hybrid`, `draft`), `given` with a ready state, `assessment` (of the text that a
     dialectic ended with), `arbiter` (share among its samples), `solvers` (share among theirs, where no arbitration
     decided), `votes` (probability of being right), `delegation`; more may come. Empty when there is none.
     """
@@ -1598,6 +1599,8 @@ class Run(_message.Message):
     """What `confidence` is; left out (null on REST) when there is none."""
     confidence_labels: _builtins.int
     """Labels of this deployment that it was fitted on [count]."""
+    confidence_unknown_reason: _builtins.str
+    """Why there is no confidence, in words; empty where there is one."""
     idempotency: Global___Idempotency.ValueType
     """Whether a repetition of the request would have been recognised; left out (null on REST) when it would, and where the
     request has no `request_id`.
@@ -1728,6 +1731,7 @@ class Run(_message.Message):
         vote: _vote_pb2.VoteFinished | None = ...,
         confidence_state: _confidence_pb2.ConfidenceState.ValueType = ...,
         confidence_labels: _builtins.int = ...,
+        confidence_unknown_reason: _builtins.str = ...,
         idempotency: Global___Idempotency.ValueType = ...,
         escalation: Global___Escalation | None = ...,
         shadow: Global___Shadow | None = ...,
@@ -1743,7 +1747,7 @@ class Run(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "cost_guard", b"cost_guard", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "promise", b"promise", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "call", b"call", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "continuation", b"continuation", "cost_guard", b"cost_guard", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "call", b"call", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "confidence_unknown_reason", b"confidence_unknown_reason", "config_version", b"config_version", "continuation", b"continuation", "cost_guard", b"cost_guard", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

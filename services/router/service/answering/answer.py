@@ -24,7 +24,6 @@ from kernel.envelope import DEFAULT_CEILINGS, LARGEST_LIMIT, Ceilings, Limits, l
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.learning.kind_shares import KindShares
 from kernel.msv import MSV
-from kernel.msv.assessors import AssessorName
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import VOTING, Policy, Strategy
 from kernel.values import value
@@ -54,6 +53,7 @@ from services.router.service.answering.promised_answers import (
     promise_of_run,
 )
 from services.router.service.answering.recording import RunRecorder, recorded_events
+from services.router.service.answering.run_confidence import ConfidenceInAnswer, run_confidence
 from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
@@ -71,7 +71,7 @@ from services.router.service.assessment.assessors import only_the_prior
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
-from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
+from services.router.service.calibration.recalibration import Recalibration, without_map
 from services.router.service.runs.accounts import whole_account
 from services.router.service.runs.values import (
     ACCOUNT_FIELDS,
@@ -757,26 +757,22 @@ class RunInProgress:
         found, field = partial_account(self._finished), ACCOUNT_FIELDS.get(self.strategy or "")
         return whole_account(field, found, self.spend.ledger.usage()) if found and field else None
 
-    def _confidence(self, result: StrategyResult) -> Mapping[str, Any]:
-        """Return the fields about the confidence; a probability of its own is served as it is."""
-        state, labels = result.state, result.labels
-        if state is None and result.confidence_source == AssessorName.ANSWERS:
-            shares = self._context.shares()
-            state, labels = shares.state, shares.labels("")
-        if state is not None:
-            return {
-                "confidence": result.confidence,
-                "confidence_raw": result.confidence,
-                "confidence_state": state,
-                "confidence_labels": labels,
-            }
-        return served_confidence(
-            self._context.recalibrated,
-            self.strategy or "",
-            result.confidence_source,
-            result.confidence,
+    def _confidence(self, result: StrategyResult, error_reason: str) -> Mapping[str, Any]:
+        """Return the fields about the confidence."""
+        chosen = self._context.vote_plans.model_of(self.route.policy_row) if self.route is not None else ""
+        found = ConfidenceInAnswer(
+            strategy=self.strategy or "",
+            outcome=result.outcome,
+            error_reason=error_reason,
+            level=result.confidence,
+            source=result.confidence_source,
+            state=result.state,
+            labels=result.labels,
             unmapped=result.unmapped_state,
+            kind=self.route.kind if self.route is not None else "",
+            is_default_model=not (chosen or self.request.model),
         )
+        return run_confidence(found, self._context.recalibrated, self._context.shares())
 
     def _shadow(self, text: str) -> Shadow | None:
         """Return which served run this one shadows, and whether its answer agrees; None for a served run."""
@@ -832,8 +828,7 @@ class RunInProgress:
             strategy=self.strategy or "",
             answer=result.text,
             outcome=result.outcome,
-            **self._confidence(result),
-            confidence_source=result.confidence_source,
+            **self._confidence(result, error_reason),
             deliberation=result.deliberation,
             usage=self.spend.ledger.usage(),
             envelope=self._limits.envelope,

@@ -529,6 +529,7 @@ def explanation(run: Run, chat: ChatRequest) -> dict[str, Any]:
         "calibration_version": run.calibration_version,
         "confidence_state": run.confidence_state,
         "confidence_labels": run.confidence_labels,
+        "confidence_unknown_reason": run.confidence_unknown_reason,
         "state": run.state,
         "idempotency": run.idempotency,
         "escalation": run.escalation,

@@ -169,6 +169,7 @@ class Run:
     calibration_version: str = ""
     confidence_state: ProbabilityState | None = None
     confidence_labels: int = 0
+    confidence_unknown_reason: str = ""
     idempotency: Idempotency | None = None
     escalation: Escalation | None = None
     shadow: Shadow | None = None
