@@ -6,7 +6,7 @@ BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
 CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
-.PHONY: baseline keys images sbom test-compose lint-containers help up down status test test-fast test-hard soak test-nrc check docs proto format lock bench setup setup-dev setup-test
+.PHONY: baseline clients keys images sbom test-compose lint-containers help up down status test test-fast test-hard soak test-nrc check docs proto format lock bench setup setup-dev setup-test
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,11 @@ test-hard: setup-test ## break the real parts: frozen, killed, full, locked; hos
 
 soak: setup-dev ## run the suite under mixed load for an hour, and report what is lost and what grows; ARGS="--minutes 5"
 	@$(BIN)/python -m bench.soak $(ARGS)
+
+clients: ## ask the running suite by real clients, in an environment of their own; ARGS=agent: the agent of 20 turns
+	@test -x .metacog/clients/bin/python || $(PYTHON) -m venv .metacog/clients
+	@.metacog/clients/bin/python -m pip install -q -r docs/examples/clients/requirements.txt
+	@.metacog/clients/bin/python docs/examples/clients/$(or $(ARGS),run).py
 
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
 	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \

@@ -1,0 +1,169 @@
+"""Ask a running suite by real clients, each with its own defaults, and print works, differs or fails for each."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+
+URL = os.environ.get("METACOG_URL", "http://127.0.0.1:8000/v1")
+KEY = os.environ.get("METACOG_API_KEY", "none")
+QUESTION = "What is the capital of France? Answer with one word."
+MODELS = ("metacog", "metacog/system1", "metacog-vote")
+
+Check = Callable[[str], bool]
+
+
+def openai_chat(model: str) -> bool:
+    from openai import OpenAI
+
+    with OpenAI(base_url=URL, api_key=KEY) as client:
+        answer = client.chat.completions.create(model=model, messages=[{"role": "user", "content": QUESTION}])
+    return bool(answer.choices[0].message.content) and answer.model == model
+
+
+def openai_stream(model: str) -> bool:
+    from openai import OpenAI
+
+    with OpenAI(base_url=URL, api_key=KEY) as client:
+        messages = [{"role": "user", "content": QUESTION}]
+        with client.chat.completions.create(model=model, messages=messages, stream=True) as chunks:
+            text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+    return bool(text)
+
+
+def openai_json(model: str) -> bool:
+    from openai import OpenAI
+    from pydantic import BaseModel
+
+    class City(BaseModel):
+        name: str
+
+    with OpenAI(base_url=URL, api_key=KEY) as client:
+        messages = [{"role": "user", "content": QUESTION}]
+        answer = client.chat.completions.parse(model=model, messages=messages, response_format=City)
+    return answer.choices[0].message.parsed is not None
+
+
+def openai_responses(model: str) -> bool:
+    from openai import OpenAI
+
+    with OpenAI(base_url=URL, api_key=KEY) as client:
+        first = client.responses.create(model=model, input=QUESTION)
+        second = client.responses.create(model=model, input="And of Italy?", previous_response_id=first.id)
+    return bool(first.output_text and second.output_text)
+
+
+def openai_embeddings(model: str) -> bool:
+    from openai import OpenAI
+
+    with OpenAI(base_url=URL, api_key=KEY) as client:
+        return len(client.embeddings.create(model="metacog", input=["one", "two"]).data) == 2
+
+
+def anthropic_messages(model: str) -> bool:
+    from anthropic import Anthropic
+
+    with Anthropic(base_url=URL.removesuffix("/v1"), api_key=KEY) as client:
+        messages = [{"role": "user", "content": QUESTION}]
+        answer = client.messages.create(model=model, max_tokens=200, messages=messages)
+    return bool(answer.content[0].text)
+
+
+def anthropic_stream(model: str) -> bool:
+    from anthropic import Anthropic
+
+    with Anthropic(base_url=URL.removesuffix("/v1"), api_key=KEY) as client:
+        messages = [{"role": "user", "content": QUESTION}]
+        with client.messages.stream(model=model, max_tokens=200, messages=messages) as stream:
+            return bool("".join(stream.text_stream))
+
+
+def langchain_chat(model: str) -> bool:
+    from langchain_openai import ChatOpenAI
+
+    return bool(ChatOpenAI(model=model, base_url=URL, api_key=KEY).invoke(QUESTION).content)
+
+
+def llama_index_chat(model: str) -> bool:
+    from llama_index.llms.openai_like import OpenAILike
+
+    return bool(OpenAILike(model=model, api_base=URL, api_key=KEY, is_chat_model=True).complete(QUESTION).text)
+
+
+def pydantic_ai_agent(model: str) -> bool:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    agent = Agent(OpenAIChatModel(model, provider=OpenAIProvider(base_url=URL, api_key=KEY)))
+    return bool(agent.run_sync(QUESTION).output)
+
+
+def instructor_json(model: str) -> bool:
+    import instructor
+    from openai import OpenAI
+    from pydantic import BaseModel
+
+    class City(BaseModel):
+        name: str
+
+    client = instructor.from_openai(OpenAI(base_url=URL, api_key=KEY), mode=instructor.Mode.JSON_SCHEMA)
+    city = client.chat.completions.create(
+        model=model, response_model=City, messages=[{"role": "user", "content": QUESTION}]
+    )
+    return bool(city.name)
+
+
+def openai_agents(model: str) -> bool:
+    from agents import Agent, Runner, set_default_openai_client, set_tracing_disabled
+    from openai import AsyncOpenAI
+
+    set_tracing_disabled(True)
+    set_default_openai_client(AsyncOpenAI(base_url=URL, api_key=KEY))
+    return bool(Runner.run_sync(Agent(name="guide", model=model), QUESTION).final_output)
+
+
+def litellm_chat(model: str) -> bool:
+    import litellm
+
+    messages = [{"role": "user", "content": QUESTION}]
+    answer = litellm.completion(model=f"openai/{model}", api_base=URL, api_key=KEY, messages=messages)
+    return bool(answer.choices[0].message.content)
+
+
+CHECKS: dict[str, tuple[str, Check]] = {
+    "openai, chat": ("openai", openai_chat),
+    "openai, stream": ("openai", openai_stream),
+    "openai, JSON by schema": ("openai", openai_json),
+    "openai, responses": ("openai", openai_responses),
+    "openai, embeddings": ("openai", openai_embeddings),
+    "anthropic, messages": ("anthropic", anthropic_messages),
+    "anthropic, stream": ("anthropic", anthropic_stream),
+    "langchain": ("langchain-openai", langchain_chat),
+    "llama-index": ("llama-index-llms-openai-like", llama_index_chat),
+    "pydantic-ai": ("pydantic-ai-slim", pydantic_ai_agent),
+    "instructor": ("instructor", instructor_json),
+    "openai-agents": ("openai-agents", openai_agents),
+    "litellm": ("litellm", litellm_chat),
+}
+
+
+def main() -> int:
+    """Print one line a client and model; return 1 where one fails."""
+    failed = False
+    for name, (package, check) in CHECKS.items():
+        for model in MODELS[:1] if check is openai_embeddings else MODELS:
+            began, problem = time.monotonic(), ""
+            try:
+                result = "works" if check(model) else "differs"
+            except Exception as error:  # noqa: BLE001 - any error of a client is a line of the table
+                result, problem = "fails", f"  {type(error).__name__}: {str(error)[:160]}"
+                failed = True
+            seconds = time.monotonic() - began
+            print(f"{result:8}{name:25}{package} {version(package):12}{model:17}{seconds:6.1f} s{problem}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
