@@ -83,6 +83,7 @@ def test_the_interval_is_not_moved_by_what_drawing_again_adds() -> None:
     found = error_interval(confidences, scores, seeded(0, 500))
 
     assert found.value == calibration_error(confidences[:, 0], scores[:, 0])
+    assert found.value is not None
     assert found.low is not None
     assert found.high is not None
     assert found.low <= found.value <= found.high
