@@ -47,10 +47,8 @@ test-hard: setup-test ## break the real parts: frozen, killed, full, locked; hos
 soak: setup-dev ## run the suite under mixed load for an hour, and report what is lost and what grows; ARGS="--minutes 5"
 	@$(BIN)/python -m bench.soak $(ARGS)
 
-clients: ## ask the running suite by real clients, in an environment of their own; ARGS=agent: the agent of 20 turns
-	@test -x .metacog/clients/bin/python || $(PYTHON) -m venv .metacog/clients
-	@.metacog/clients/bin/python -m pip install -q -r docs/examples/clients/requirements.txt
-	@.metacog/clients/bin/python docs/examples/clients/$(or $(ARGS),run).py
+clients: ## ask the running suite by real clients, each in an environment of its own; ARGS="openai anthropic"
+	@$(PYTHON) docs/examples/clients/run.py .metacog/clients $(ARGS)
 
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
 	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \

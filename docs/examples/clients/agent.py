@@ -36,7 +36,9 @@ def main() -> int:
     agent = Agent(name="adder", model="metacog-vote", instructions="Add 1 until the sum is 20.", tools=[add])
     result = Runner.run_sync(agent, "Go on until the sum is 20.", max_turns=TURNS + 5)
     runs = [run for run in recorded(TURNS + 1) if run["strategy"] == "vote"]
-    print(f"{result.final_output}  sum {total}, {len(result.raw_responses)} turns, {len(runs)} of them decided by votes")
+    print(
+        f"{result.final_output}  sum {total}, {len(result.raw_responses)} turns, {len(runs)} of them decided by votes"
+    )
     return int(total != TURNS or len(runs) != TURNS + 1)
 
 

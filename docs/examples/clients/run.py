@@ -1,10 +1,15 @@
-"""Ask a running suite by real clients, each with its own defaults, and print works, differs or fails for each."""
+"""Ask a running suite by real clients, each with its own defaults, and print works, differs or fails for each.
+
+Each client is installed into an environment of its own, below the folder that is named: their requirements differ.
+"""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 
 URL = os.environ.get("METACOG_URL", "http://127.0.0.1:8000/v1")
 KEY = os.environ.get("METACOG_API_KEY", "none")
@@ -132,38 +137,66 @@ def litellm_chat(model: str) -> bool:
     return bool(answer.choices[0].message.content)
 
 
-CHECKS: dict[str, tuple[str, Check]] = {
-    "openai, chat": ("openai", openai_chat),
-    "openai, stream": ("openai", openai_stream),
-    "openai, JSON by schema": ("openai", openai_json),
-    "openai, responses": ("openai", openai_responses),
-    "openai, embeddings": ("openai", openai_embeddings),
-    "anthropic, messages": ("anthropic", anthropic_messages),
-    "anthropic, stream": ("anthropic", anthropic_stream),
-    "langchain": ("langchain-openai", langchain_chat),
-    "llama-index": ("llama-index-llms-openai-like", llama_index_chat),
-    "pydantic-ai": ("pydantic-ai-slim", pydantic_ai_agent),
-    "instructor": ("instructor", instructor_json),
-    "openai-agents": ("openai-agents", openai_agents),
-    "litellm": ("litellm", litellm_chat),
+# Checks by the package that they need, as pip names it.
+CLIENTS: dict[str, dict[str, Check]] = {
+    "openai": {
+        "chat": openai_chat,
+        "stream": openai_stream,
+        "JSON by schema": openai_json,
+        "responses": openai_responses,
+        "embeddings": openai_embeddings,
+    },
+    "anthropic": {"messages": anthropic_messages, "stream": anthropic_stream},
+    "langchain-openai": {"chat": langchain_chat},
+    "llama-index-llms-openai-like": {"chat": llama_index_chat},
+    "pydantic-ai-slim[openai]": {"agent": pydantic_ai_agent},
+    "instructor": {"JSON by schema": instructor_json},
+    "openai-agents": {"agent": openai_agents},
+    "litellm": {"chat": litellm_chat},
 }
 
 
-def main() -> int:
-    """Print one line a client and model; return 1 where one fails."""
+def python_of(package: str, folder: Path) -> str:
+    """Return the Python that has a client, which is installed where it is not there yet."""
+    home = folder / package.partition("[")[0]
+    python = home / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    if subprocess.run([python, "-m", "pip", "show", "-q", home.name], capture_output=True).returncode:
+        subprocess.run([python, "-m", "pip", "install", "-q", package], check=True)
+    return str(python)
+
+
+def checked(package: str) -> int:
+    """Print one line a check and model; return 1 where one fails."""
     failed = False
-    for name, (package, check) in CHECKS.items():
+    for name, check in CLIENTS[package].items():
         for model in MODELS[:1] if check is openai_embeddings else MODELS:
             began, problem = time.monotonic(), ""
             try:
                 result = "works" if check(model) else "differs"
             except Exception as error:  # noqa: BLE001 - any error of a client is a line of the table
-                result, problem = "fails", f"  {type(error).__name__}: {str(error)[:160]}"
-                failed = True
-            seconds = time.monotonic() - began
-            print(f"{result:8}{name:25}{package} {version(package):12}{model:17}{seconds:6.1f} s{problem}", flush=True)
+                result, problem, failed = "fails", f"  {type(error).__name__}: {str(error)[:160]}", True
+            client = f"{package} {version(package.partition('[')[0])}"
+            print(f"{result:8}{client:45}{name:16}{model:17}{time.monotonic() - began:6.1f} s{problem}", flush=True)
+    return int(failed)
+
+
+def main(folder: Path, packages: list[str]) -> int:
+    """Ask by all clients, or by those that are named; return 1 where one fails, or cannot be installed."""
+    failed = False
+    for package in packages or CLIENTS:
+        try:
+            run = subprocess.run([python_of(package, folder), __file__, "--here", package])
+        except subprocess.CalledProcessError:
+            print(f"fails   {package}: it cannot be installed", flush=True)
+            failed = True
+        else:
+            failed = failed or bool(run.returncode)
     return int(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1] == "--here":
+        sys.exit(checked(sys.argv[2]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

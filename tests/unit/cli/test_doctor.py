@@ -11,6 +11,7 @@ import yaml
 
 from cli.operation import checks, probes
 from cli.operation.findings import Finding, Status
+from configuration.services import SERVICES
 from tests.support.models.scripted_llm import MINIMAL, ErrorReply, ScriptedLLM
 from tests.support.models.scripted_service import ScriptedService
 from tests.support.stack import NO_SERVER
@@ -131,7 +132,7 @@ def test_a_key_that_the_router_does_not_check_is_a_note(
     service.reply("GET /v1/models", json={"data": []})
     service.reply("GET /v1/models", json={"data": []}, status=other_status)
 
-    findings = found(checks.services(dict.fromkeys(checks.SERVICES, service.url), "mc-mine"))
+    findings = found(checks.services(dict.fromkeys(SERVICES, service.url), "mc-mine"))
 
     assert findings["key"].status is status
     asked = [each.headers["authorization"] for each in service.asked if each.line == "GET /v1/models"]
