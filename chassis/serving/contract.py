@@ -20,7 +20,8 @@ def http_rule(method: MethodDescriptor) -> tuple[str, str]:
 
 
 def reject_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
-    """Answer `NOT_IMPLEMENTED` on every path of the contract that `app` does not have."""
+    """Answer `NOT_IMPLEMENTED` on every path of the contract that `app` does not have, and describe the others."""
+    app.state.methods = {http_rule(method): method for method in service.methods}
     routes = [route for route in app.routes if isinstance(route, APIRoute)]
     served = {(verb, route.path_format) for route in routes for verb in route.methods or ()}
     for method in service.methods:

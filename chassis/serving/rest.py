@@ -23,6 +23,7 @@ from chassis.serving.edge import OPERATION, RestEdge
 from chassis.serving.health import Health
 from chassis.serving.named_errors import named_error
 from chassis.serving.swagger import add_docs
+from chassis.serving.swagger.document import complete
 from chassis.serving.wire import body_of_json, checked_text, from_plain, json_schema, malformed
 from chassis.telemetry import EVENT_LOOP_TASKS
 from kernel.envelope import BudgetExhausted
@@ -71,44 +72,6 @@ class StrictRoute(APIRoute):
         return handler
 
 
-# A problem document, as `problem_body` makes it.
-PROBLEM: Mapping[str, Any] = {
-    "title": "Problem",
-    "description": "An error, by RFC 9457.",
-    "type": "object",
-    "properties": {
-        "type": {"type": "string", "description": "URN of the reason."},
-        "title": {"type": "string"},
-        "status": {"type": "integer", "description": "HTTP status."},
-        "detail": {"type": "string", "description": "What is wrong, where, and what to do."},
-        "code": {"type": "string", "description": "Canonical code, as gRPC names it."},
-        "reason": {"type": "string", "description": "Stable name of the reason: an `ErrorReason` without prefix."},
-        "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
-        "errors": {
-            "type": "array",
-            "description": "What is wrong with which fields of the request; empty where it is not a field.",
-            "items": {
-                "type": "object",
-                "properties": {"field": {"type": "string"}, "description": {"type": "string"}},
-                "required": ["field", "description"],
-            },
-        },
-    },
-    "required": ["type", "title", "status", "detail", "code", "reason", "metadata", "errors"],
-}
-
-
-def _error_responses(*, shaped: bool) -> dict[str, Any]:
-    """Return OpenAPI's account of the errors of an operation: as problem documents, or in a shape of the path's own."""
-    media = "application/json" if shaped else "application/problem+json"
-    schema = {"type": "object"} if shaped else {"$ref": "#/components/schemas/Problem"}
-    content = {media: {"schema": schema}}
-    return {
-        "400": {"description": "The request is malformed.", "content": content},
-        "default": {"description": "Any other error.", "content": content},
-    }
-
-
 class Application(FastAPI):
     """An application is FastAPI behind our edge; `serve_directly` adds a path that skips FastAPI's own layers.
 
@@ -122,21 +85,9 @@ class Application(FastAPI):
         self.state.direct[method, path] = handle
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document: that of FastAPI, with errors as this application replies them.
-
-        FastAPI lists a 422 wherever a request is read; here that is a 400, and a problem document or
-        what the shape of the path makes of it.
-        """
+        """Return the OpenAPI document: that of FastAPI, completed by the contract."""
         if self.openapi_schema is None:
-            document = super().openapi()
-            schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
-            for name in ("HTTPValidationError", "ValidationError"):
-                schemas.pop(name, None)
-            schemas["Problem"] = PROBLEM
-            for path, operations in document["paths"].items():
-                for operation in operations.values():
-                    operation["responses"].pop("422", None)
-                    operation["responses"] |= _error_responses(shaped=self.shape(path) is not None)
+            complete(super().openapi(), self.state.methods, self._error_schema)
         assert self.openapi_schema is not None
         return self.openapi_schema
 
@@ -162,6 +113,10 @@ class Application(FastAPI):
     def error_response(self, error: MetacogError, path: str) -> Response:
         """Return the response that carries an error, as `path` spells it."""
         return problem(error, self.shape(path))
+
+    def _error_schema(self, path: str) -> Mapping[str, Any] | None:
+        shape = self.shape(path)
+        return None if shape is None else cast("Mapping[str, Any]", self.state.error_schemas[shape])
 
     def shape(self, path: str) -> Shape | None:
         """Return how `path`, or what it lies under, spells an error; None: as the other paths do."""
@@ -206,6 +161,8 @@ def build_app(
     app.add_exception_handler(Exception, _reply_bug)
     # How paths spell errors, and how those do that do not exist, by what they begin with.
     app.state.shapes, app.state.unknown_shapes, app.state.direct = {}, {}, {}
+    # Operations of the contract by verb and path, and the schemas of the shapes of errors.
+    app.state.methods, app.state.error_schemas = {}, {}
     app.router.route_class = StrictRoute
 
     @app.get("/healthz", include_in_schema=False)

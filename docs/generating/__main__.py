@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from chassis.serving.swagger.document import COMMENTS
 from docs.generating import contract, faults, notices, settings, soak, what_holds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,6 +18,7 @@ def files() -> dict[Path, str]:
         ROOT / "cli" / "operation" / "settings.yaml": settings.catalogue(),
         ROOT / "docs" / "rest.md": contract.rest_page(services),
         ROOT / "docs" / "grpc.md": contract.grpc_page(services),
+        COMMENTS: contract.comments(services),
         ROOT / faults.PAGE: faults.page(ROOT),
         ROOT / soak.PAGE: soak.page(ROOT),
         ROOT / notices.PAGE: notices.page(ROOT),

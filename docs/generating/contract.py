@@ -3,6 +3,7 @@
 The descriptors are built anew from `proto/`, since the generated code does not carry the comments.
 """
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ def _take(file: FileDescriptorProto, into: Described) -> None:
         words = [value.name.removeprefix(prefix) for value in enum.value[1:]]
         into.enums[name] = [word.lower() for word in words] if enum.options.Extensions[rest_pb2.lower_case] else words
         into.comments[name] = text.get((ENUM, number), "")
+        for index, value in enumerate(enum.value):
+            into.comments[f"{name}.{value.name}"] = text.get((ENUM, number, IN_ENUM, index), "")
     for number, service in enumerate(file.service):
         name = service.name.removesuffix("Service")
         into.services[name], into.packages[name] = service.method, file.package
@@ -100,6 +103,17 @@ def _words(comment: str) -> str:
     """Return a comment in one line a paragraph."""
     paragraphs = comment.strip().split("\n\n") if "\n\n" in comment else comment.strip().split("\n \n")
     return "\n\n".join(" ".join(part.split()) for part in paragraphs)
+
+
+def comments(described: Described) -> str:
+    """Return every comment by the full name of what it describes, as JSON: the OpenAPI documents are made of them."""
+    packages = {f"{name}Service": package for name, package in described.packages.items()}
+    named = {
+        name.removeprefix(".") if name.startswith(".") else f"{packages[name.partition('.')[0]]}.{name}": text
+        for name, text in described.comments.items()
+        if text
+    }
+    return json.dumps(dict(sorted(named.items())), indent=0, ensure_ascii=False) + "\n"
 
 
 def http(method: MethodDescriptorProto) -> tuple[str, str]:

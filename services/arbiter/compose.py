@@ -8,6 +8,7 @@ from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 
 from chassis.admission import AdmissionLimit
 from chassis.serving.auth import Keyring
+from chassis.serving.contract import reject_unserved_paths
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.serving.server import Service, grpc_server_of
@@ -76,6 +77,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
         body_limits=dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes),
     )
     rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
+    reject_unserved_paths(app, CONTRACT)
     server = grpc_server_of(settings, parts.keyring)
     servicer = rpc.ArbiterServicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
     arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)

@@ -8,6 +8,7 @@ from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 
 from chassis.admission import AdmissionLimit
 from chassis.serving.auth import Keyring
+from chassis.serving.contract import reject_unserved_paths
 from chassis.serving.health import Health
 from chassis.serving.peer import Peer
 from chassis.serving.rest import build_app
@@ -91,6 +92,7 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         body_limits={"/v1/assignments": settings.assignments_max_body_bytes},
     )
     rest.add_paths(app, assign=assign_roles, deliberate=run_dialectic)
+    reject_unserved_paths(app, CONTRACT)
     server = grpc_server_of(settings, parts.keyring)
     servicer = rpc.AssignerServicer(assign=assign_roles, deliberate=run_dialectic)
     assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)

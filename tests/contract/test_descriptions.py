@@ -1,16 +1,16 @@
-"""What a message says stands in the protos: values of services point to it, and pure values agree with it."""
+"""What the protos say of messages and fields stands there alone: values point to it, and OpenAPI repeats it."""
 
 import inspect
 import re
 from collections.abc import Mapping
 
+import httpx
 from google.protobuf.descriptor import Descriptor
 
-from docs.generating import contract
+from chassis.serving.contract import http_rule
+from chassis.serving.swagger.document import comments
+from tests.contract.conftest import Served
 from tests.support.contracts.values import messages_with_values
-from tests.support.stack import ROOT
-
-PROTOS = contract.services(ROOT)
 
 # Units and ranges, as in `[count]`, `[0..1]`.
 UNITS = re.compile(r"\[[^\]]*\]")
@@ -50,4 +50,22 @@ def test_pure_values_state_the_units_and_ranges_of_the_contract() -> None:
 
 
 def comment(message: Descriptor, field: str) -> str:
-    return PROTOS.comments[f".{message.fields_by_name[field].full_name}"]
+    return comments()[message.fields_by_name[field].full_name]
+
+
+async def test_openapi_describes_every_field_in_the_words_of_the_contract(services: dict[str, Served]) -> None:
+    words = set(comments().values())
+    for served in services.values():
+        async with httpx.AsyncClient(base_url=served.running.rest) as client:
+            document = (await client.get("/openapi.json")).json()
+        schemas = document["components"]["schemas"]
+        schemas.pop("Problem")
+        for name, schema in schemas.items():
+            for field, part in schema.get("properties", {}).items():
+                assert part.get("description") in words, f"{name}.{field}"
+        for method in served.contract.methods:
+            verb, path = http_rule(method)
+            operation = document["paths"][path][verb.lower()]
+            assert operation["description"] == comments()[method.full_name]
+            for parameter in operation.get("parameters", ()):
+                assert parameter["description"] == comment(method.input_type, parameter["name"])

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
 from chassis.serving.wire import body_of_json
+from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
 from services.router.service.gateway import chat_completions
 from services.router.service.gateway.chat_completions import error_body, whole_completion
@@ -24,7 +25,7 @@ def add_paths(app: Application, gateway: ChatGateway) -> None:
     """Put the OpenAI paths of chats and models on `app`."""
     offered = gateway.offered
     app.state.shapes |= dict.fromkeys(PATHS, error_body)
-    app.state.unknown_shapes["/v1/"] = error_body
+    app.state.unknown_shapes["/v1/"], app.state.error_schemas[error_body] = error_body, shapes.ERROR
     began = int(time.time())
 
     async def listed() -> Mapping[str, Mapping[str, Any]]:
@@ -42,22 +43,30 @@ def add_paths(app: Application, gateway: ChatGateway) -> None:
             for name, about in known.items()
         }
 
-    @app.get("/v1/models")
+    @app.get("/v1/models", openapi_extra=shapes.LIST_MODELS)
     async def list_models() -> Response:
         """List the models: the router's choice, one for each strategy, aliases, and every model of the catalogue."""
         return Json({"object": "list", "data": list((await listed()).values())})
 
-    @app.get("/v1/models/{model:path}")
+    @app.get("/v1/models/{model:path}", openapi_extra=shapes.GET_MODEL)
     async def get_model(model: str) -> Response:
-        """Return one model."""
+        """Return one model.
+
+        Fails with `MODEL_NOT_FOUND`.
+        """
         entries = await listed()
         if model not in entries:
             return problem(chat_completions.unknown_model(model, await offered.names()), error_body)
         return Json(entries[model])
 
-    @app.post(CHAT_PATH)
+    @app.post(CHAT_PATH, openapi_extra=shapes.CREATE_CHAT_COMPLETION)
     async def create_chat_completion(request: Request) -> Response:
-        """Create a chat completion as OpenAI does; its `metacog` field explains the answer."""
+        """Create a chat completion as OpenAI does; its `metacog` field explains the answer.
+
+        Fails with `MODEL_NOT_FOUND`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MEDIA_SOURCE_NOT_ALLOWED`,
+        `PROMPT_TOO_LONG`, `BACKEND_REJECTED`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`,
+        `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`, or a strategy's own error.
+        """
         body = body_of_json(await request.body())
         chat = await gateway.start(body, caller(request).name)
         return await until_disconnect(request, _completion(chat))

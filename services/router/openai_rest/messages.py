@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from chassis.serving.rest import Application, caller, until_disconnect
 from chassis.serving.wire import body_of_json
 from inference import EndpointNotServed
+from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
 from services.router.service.gateway.chat_completions import whole_completion
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
@@ -34,19 +35,29 @@ PATHS = (PATH, COUNT_PATH)
 def add_paths(app: Application, chats: ChatGateway, passing: PassingGateway) -> None:
     """Put the Messages API on `app`."""
     app.state.shapes |= dict.fromkeys(PATHS, error_body)
+    app.state.error_schemas[error_body] = shapes.MESSAGE_ERROR
     hosts, more = passing.media_hosts, passing.more_fields
     fields, counted_fields = PassedFields(more, FIELDS), PassedFields(more, COUNTED_FIELDS)
 
-    @app.post(PATH)
+    @app.post(PATH, openapi_extra=shapes.CREATE_MESSAGE)
     async def create_message(request: Request) -> Response:
-        """Create a message as Anthropic does; its `metacog` field explains the answer."""
+        """Create a message as Anthropic does; its `metacog` field explains the answer.
+
+        Fails with `MODEL_NOT_FOUND`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MEDIA_SOURCE_NOT_ALLOWED`,
+        `PROMPT_TOO_LONG`, `BACKEND_REJECTED`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`,
+        `DEADLINE_EXCEEDED`, or a strategy's own error.
+        """
         body = chat_of_message_request(body_of_json(await request.body()), fields, hosts, more)
         chat = await chats.start(body, caller(request).name, CallKind.MESSAGE)
         return await until_disconnect(request, _message(chat, body.get("stop", [])))
 
-    @app.post(COUNT_PATH)
+    @app.post(COUNT_PATH, openapi_extra=shapes.COUNT_TOKENS)
     async def count_tokens(request: Request) -> Response:
-        """Count the tokens of a message with its tools, by the model server's own template."""
+        """Count the tokens of a message with its tools, by the model server's own template.
+
+        Fails with `MODEL_NOT_FOUND`, `ENDPOINT_NOT_SERVED`, `MEDIA_SOURCE_NOT_ALLOWED`, `BACKEND_REJECTED`,
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED`.
+        """
         body = counted_call(body_of_json(await request.body()), counted_fields, hosts)
         call = await passing.parsed(body, ENDPOINTS[CallKind.TOKENIZE], caller(request).name)
         events = pass_on(call, context=passing.context)

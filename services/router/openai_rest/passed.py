@@ -5,6 +5,7 @@ from fastapi.responses import Response
 
 from chassis.serving.rest import Application, caller, until_disconnect
 from chassis.serving.wire import body_of_json
+from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
 from services.router.service.gateway.chat_completions import error_body
 from services.router.service.passing.calls import PassedRequest, passed_chunks, whole_passed_reply
@@ -12,6 +13,11 @@ from services.router.service.passing.endpoints import ENDPOINTS, PassedEndpoint
 from services.router.service.passing.gateway import PassingGateway
 from services.router.service.passing.passing import pass_on
 
+DESCRIPTION = """Pass {path} on to a model server.
+
+Fails with `MODEL_NOT_FOUND`, `ENDPOINT_NOT_SERVED`, `MEDIA_SOURCE_NOT_ALLOWED`, `PROMPT_TOO_LONG`, `BACKEND_REJECTED`,
+`BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED`.
+"""
 PATHS = tuple(path for endpoint in ENDPOINTS.values() for path in endpoint.paths)
 
 
@@ -24,7 +30,12 @@ def add_paths(app: Application, gateway: PassingGateway) -> None:
 
 
 def _add_path(app: Application, path: str, endpoint: PassedEndpoint, gateway: PassingGateway) -> None:
-    @app.post(path, name=f"{endpoint.call.lower()} at {path}", description=f"Pass {path} on to a model server.")
+    @app.post(
+        path,
+        name=f"{endpoint.call.lower()} at {path}",
+        description=DESCRIPTION.format(path=path),
+        openapi_extra=shapes.of_passed(endpoint),
+    )
     async def serve(request: Request) -> Response:
         passed = await gateway.parsed(body_of_json(await request.body()), endpoint, caller(request).name)
         return await until_disconnect(request, _reply(passed, gateway))

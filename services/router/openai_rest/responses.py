@@ -6,6 +6,7 @@ from fastapi.responses import Response
 from chassis.serving.rest import Application, caller, until_disconnect
 from chassis.serving.wire import body_of_json
 from kernel.errors import MetacogError
+from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import Chunks, Events, StreamFormat, streamed_reply, whole_reply
 from services.router.service.gateway.chat_completions import error_body, whole_completion
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
@@ -24,9 +25,14 @@ def add_paths(app: Application, chats: ChatGateway, continuation: Continuation, 
     app.state.shapes[PATH] = error_body
     fields = PassedFields(more_fields, FIELDS)
 
-    @app.post(PATH)
+    @app.post(PATH, openapi_extra=shapes.CREATE_RESPONSE)
     async def create_response(request: Request) -> Response:
-        """Create a response as OpenAI does; its `metacog` field explains the answer."""
+        """Create a response as OpenAI does; its `metacog` field explains the answer.
+
+        Fails with `MODEL_NOT_FOUND`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MEDIA_SOURCE_NOT_ALLOWED`,
+        `PROMPT_TOO_LONG`, `BACKEND_REJECTED`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`,
+        `DEADLINE_EXCEEDED`, `RUN_NOT_FOUND`, `DATABASE_UNAVAILABLE`, or a strategy's own error.
+        """
         body, key_name = body_of_json(await request.body()), caller(request).name
         asked = parsed_response(body, fields, chats.media_hosts, more_fields)
         continued = await continuation.chat(asked, key_name)

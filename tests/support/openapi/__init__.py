@@ -1,0 +1,1 @@
+"""Replies of services, compared with what their OpenAPI documents say of them."""
