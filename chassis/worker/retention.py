@@ -1,8 +1,8 @@
 """Records are deleted in the background when they reach the configured age, whatever happens to one sweep."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -55,7 +55,7 @@ class Retention:
         delete_files: Deletes what this replica holds in files of that age [days], in a thread; None: there is nothing.
         every_s: Time between two sweeps [s].
         batch: Records deleted at once [count].
-        batch_within_s: Time that a batch may take before it counts as hung [s].
+        batch_within_s: Time that a batch, the files, or the lock may take before they count as hung [s].
     """
 
     def __init__(  # noqa: PLR0913 - most are sizes and times that tests set
@@ -75,6 +75,7 @@ class Retention:
         self._delete_files = delete_files
         self._batch = batch
         self._batch_within_s = batch_within_s
+        self._files: asyncio.Task[object] | None = None
         self._worker = BackgroundWorker("retention", self._run_round, interval_s=every_s)
 
     def start(self) -> None:
@@ -92,6 +93,8 @@ class Retention:
     async def close(self) -> None:
         """Finish the current batch, and stop."""
         await self._worker.close()
+        if self._files is not None:
+            self._files.cancel()
 
     async def sweep(self, stop: asyncio.Event | None = None) -> int:
         """Delete all records that are too old now, unless another replica does; return how many it deleted.
@@ -101,16 +104,14 @@ class Retention:
 
         Raises:
             ClocksDiffer: When the clocks of process and store differ by more than a minute; nothing is deleted.
-            RoundTooLong: When a batch takes too long.
+            RoundTooLong: When a batch, or the lock, takes too long.
             MetacogError: What the store raises; then the records of that batch stay until the next sweep.
         """
         stop = stop or asyncio.Event()
         async with round_within(self._batch_within_s):
             await self._check_clocks()
         deleted = 0
-        async with AsyncExitStack() as held:
-            async with round_within(self._batch_within_s):
-                is_locked = await held.enter_async_context(self._records.lock())
+        async with self._locked() as is_locked:
             while is_locked and not stop.is_set():
                 async with round_within(self._batch_within_s):
                     count = await self._records.delete_older(self._days, self._batch)
@@ -131,10 +132,46 @@ class Retention:
                 f" old {self._name} are deleted again"
             )
 
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[bool]:
+        """Hold the lock of the records; taking it and giving it back have the time of a batch each."""
+        lock = self._records.lock()
+        async with round_within(self._batch_within_s):
+            is_locked = await lock.__aenter__()
+        try:
+            yield is_locked
+        except BaseException as error:
+            async with round_within(self._batch_within_s):
+                await lock.__aexit__(type(error), error, error.__traceback__)
+            raise
+        async with round_within(self._batch_within_s):
+            await lock.__aexit__(None, None, None)
+
     async def _run_round(self, stop: asyncio.Event) -> None:
         try:
-            if self._delete_files is not None:
-                await asyncio.to_thread(self._delete_files, self._days)
+            await self._sweep_files()
+        except RoundTooLong:
+            await self._sweep_records(stop)
+            raise
+        await self._sweep_records(stop)
+
+    async def _sweep_files(self) -> None:
+        """Delete files in one thread at most: one that hung is waited for again, and holds no second thread."""
+        if self._delete_files is None:
+            return
+        if self._files is None:
+            self._files = asyncio.create_task(asyncio.to_thread(self._delete_files, self._days))
+        try:
+            async with round_within(self._batch_within_s):
+                await asyncio.shield(self._files)
+        except OSError as error:
+            _log.warning("old files stay for now", records=self._name, problem=str(error))
+        finally:
+            if self._files.done():
+                self._files = None
+
+    async def _sweep_records(self, stop: asyncio.Event) -> None:
+        try:
             deleted = await self.sweep(stop)
         except RoundTooLong:
             raise

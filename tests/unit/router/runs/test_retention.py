@@ -1,6 +1,8 @@
 """Old runs are deleted in the background, whatever happens to one sweep."""
 
 import asyncio
+import re
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -81,6 +83,57 @@ async def test_retention_ends_at_once_between_two_sweeps() -> None:
         await retention.close()
 
 
+async def test_files_on_a_disk_that_hangs_are_found_in_one_thread_and_old_runs_are_deleted_all_the_same() -> None:
+    runs, is_mended, calls = FakeOldRuns(), threading.Event(), list[int]()
+
+    def delete_files(days: int) -> None:
+        calls.append(days)
+        is_mended.wait(10)
+
+    retention = Retention("runs", OldRuns(runs), days=1, delete_files=delete_files, batch_within_s=0.05)
+    retention.start()
+    try:
+        await until(lambda: not runs.run_ids)
+        await until_failing(retention.check, r"failed [2-9] times .* RoundTooLong")
+    finally:
+        is_mended.set()
+
+    assert calls == [1]
+    await until_ready(retention.check)
+    await retention.close()
+
+
+async def test_files_that_cannot_be_deleted_leave_the_deletion_of_old_runs_alone() -> None:
+    runs = FakeOldRuns()
+
+    def delete_files(_days: int) -> None:
+        raise PermissionError("read-only")
+
+    retention = Retention("runs", OldRuns(runs), days=1, delete_files=delete_files)
+    retention.start()
+
+    await until(lambda: not runs.run_ids)
+    await retention.check()
+    await retention.close()
+
+
+@pytest.mark.parametrize("errors", [(), (ZeroDivisionError("a bug"),)], ids=["after a sweep", "after a bug"])
+async def test_a_lock_that_is_not_given_back_is_found(errors: Sequence[Exception]) -> None:
+    class HeldLock(FakeOldRuns):
+        @asynccontextmanager
+        async def lock(self) -> AsyncIterator[bool]:
+            try:
+                yield True
+            finally:
+                await asyncio.Event().wait()
+
+    retention = Retention("runs", OldRuns(HeldLock(*errors)), days=1, batch_within_s=0.05)
+    retention.start()
+
+    await until_failing(retention.check, "RoundTooLong: a round took longer")
+    await retention.close()
+
+
 async def until(true: Callable[[], bool]) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(10):
@@ -94,4 +147,16 @@ async def until_ready(check: Callable[[], Awaitable[None]]) -> None:
         while True:
             with suppress(WorkerFailing):
                 return await check()
+            await asyncio.sleep(0.001)
+
+
+async def until_failing(check: Callable[[], Awaitable[None]], problem: str) -> None:
+    """Wait until a readiness check fails with a problem."""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await check()
+            except WorkerFailing as error:
+                if re.search(problem, error.message):
+                    return
             await asyncio.sleep(0.001)
