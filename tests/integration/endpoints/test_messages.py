@@ -239,6 +239,45 @@ async def test_tools_are_called_and_their_results_read(
     assert tools.bodies[0]["tools"] == [{"type": "function", "function": function}]
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(
+    ("finish", "arguments", "reason"),
+    [
+        ("length", '{"q": "x', "max_tokens"),
+        ("length", "", "max_tokens"),
+        ("content_filter", '{"q"', "refusal"),
+        ("tool_calls", "{}", "tool_use"),
+        ("stop", "{}", "tool_use"),
+    ],
+)
+async def test_a_call_that_was_cut_is_no_call_to_make(
+    tool_client: AsyncAnthropic, tools: ScriptedLLM, stream: bool, finish: str, arguments: str, reason: str
+) -> None:
+    function = {"name": "look_up", "arguments": arguments}
+    tools.reply(ScriptedChoice("Wait.", tool_calls=[{**CALL, "function": function}], finish=finish))
+
+    if stream:
+        events = [event async for event in await ask(tool_client, tools=[TOOL], stream=True)]
+        [ended] = [event for event in events if event.type == "message_delta"]
+        assert ended.delta.stop_reason == reason
+        return
+    message = await ask(tool_client, tools=[TOOL])
+
+    assert message.stop_reason == reason
+    uses = [block.input for block in message.content if block.type == "tool_use"]
+    assert uses == ([{}] if reason == "tool_use" else [])
+
+
+async def test_a_call_whose_arguments_are_no_object_is_left_out(
+    tool_client: AsyncAnthropic, tools: ScriptedLLM
+) -> None:
+    tools.reply(ScriptedChoice(tool_calls=[{**CALL, "function": {"name": "look_up", "arguments": "[1]"}}]))
+
+    message = await ask(tool_client, tools=[TOOL])
+
+    assert ([block.type for block in message.content], message.stop_reason) == (["text"], "end_turn")
+
+
 @pytest.mark.parametrize(
     ("choice", "sent"),
     [

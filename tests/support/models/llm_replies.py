@@ -76,12 +76,16 @@ MINIMAL = Shape(
 
 @dataclass(frozen=True)
 class ScriptedChoice:
-    """A choice with more to it than text; `instead` are the likely tokens in place of each of its own."""
+    """A choice with more to it than text; `instead` are the likely tokens in place of each of its own.
+
+    `finish` is the reason for which it ended, where that is another than its text or calls give.
+    """
 
     text: str = ""
     reasoning: str = ""
     tool_calls: Sequence[Body] = ()
     instead: Mapping[str, float] = field(default_factory=dict)
+    finish: str = ""
 
     @property
     def tokens(self) -> list[str]:
@@ -95,13 +99,13 @@ class ScriptedChoice:
         ends = [place for stop in texts if (place := self.text.find(stop)) >= 0]
         text = self.text[: min(ends)] if ends else self.text
         return ScriptedChoice(
-            "".join(words(text)[: body.get("max_tokens")]), self.reasoning, self.tool_calls, self.instead
+            "".join(words(text)[: body.get("max_tokens")]), self.reasoning, self.tool_calls, self.instead, self.finish
         )
 
     def finish_reason(self, body: Body) -> str:
         """The reason for which the choice ended."""
-        if self.tool_calls:
-            return "tool_calls"
+        if self.finish or self.tool_calls:
+            return self.finish or "tool_calls"
         limit = body.get("max_tokens")
         return "length" if limit is not None and len(words(self.text)) >= limit else "stop"
 

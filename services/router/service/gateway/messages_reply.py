@@ -11,13 +11,8 @@ from inference import EventParser, object_of, objects_of, parse_object, text_of
 from kernel.errors import Code, MetacogError
 from services.router.service.gateway.chat_completions import error_body as chat_error_body
 
-STOP_REASONS: Mapping[str, str] = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "refusal",
-}
+# Why an answer was cut; one that was not ends with `tool_use` where it has calls, else with `end_turn`.
+CUT: Mapping[str, str] = {"length": "max_tokens", "content_filter": "refusal"}
 ERROR_TYPES: Mapping[Code, str] = {
     Code.UNAUTHENTICATED: "authentication_error",
     Code.PERMISSION_DENIED: "permission_error",
@@ -54,15 +49,15 @@ def message_of(completion: Mapping[str, Any], run_id: str, stops: Sequence[str])
     """
     choice = next(iter(objects_of(completion.get("choices"))), {})
     message = object_of(choice.get("message"))
-    calls = objects_of(message.get("tool_calls"))
+    uses = [use for call in objects_of(message.get("tool_calls")) for use in _tool_use(call, choice)]
     thought, text = _thought(message), text_of(message.get("content"))
     content: list[dict[str, Any]] = [{"type": "thinking", "thinking": thought, "signature": ""}] if thought else []
-    content += [{"type": "text", "text": text}] if text or not calls else []
-    content += [_tool_use(call) for call in calls]
+    content += [{"type": "text", "text": text}] if text or not uses else []
+    content += uses
     return {
         **_head(run_id, str(completion.get("model"))),
         "content": content,
-        **_stop(choice, stops, has_calls=bool(calls)),
+        **_stop(choice, stops, has_calls=bool(uses)),
         "usage": _usage(completion),
         "metacog": completion.get("metacog"),
     }
@@ -76,13 +71,23 @@ def _thought(message: Mapping[str, Any]) -> str:
     return text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
 
 
-def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_use(call: Mapping[str, Any], choice: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    """Return the block of a call; none where its arguments are no object, as those of an answer that was cut."""
     function = object_of(call.get("function"))
+    arguments = text_of(function.get("arguments"))
+    if not arguments and not _is_cut(choice):
+        arguments = "{}"  # some servers write so that there are none
     try:
-        given: object = loads(text_of(function.get("arguments")).encode())
+        given: object = loads(arguments.encode())
     except InvalidJson:
-        given = None
-    return {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": object_of(given)}
+        return ()
+    if not isinstance(given, dict):
+        return ()
+    return ({"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given},)
+
+
+def _is_cut(choice: Mapping[str, Any]) -> bool:
+    return text_of(choice.get("finish_reason")) in CUT
 
 
 def _stop(choice: Mapping[str, Any], stops: Sequence[str], *, has_calls: bool) -> dict[str, Any]:
@@ -90,7 +95,7 @@ def _stop(choice: Mapping[str, Any], stops: Sequence[str], *, has_calls: bool) -
     named = choice.get("stop_reason")
     if isinstance(named, str) and named in stops:
         return {"stop_reason": "stop_sequence", "stop_sequence": named}
-    reason = "tool_use" if has_calls else STOP_REASONS.get(text_of(choice.get("finish_reason")), "end_turn")
+    reason = CUT.get(text_of(choice.get("finish_reason")), "tool_use" if has_calls else "end_turn")
     return {"stop_reason": reason, "stop_sequence": None}
 
 
