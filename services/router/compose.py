@@ -87,7 +87,7 @@ from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
 from services.router.service.passing.gateway import PassingGateway
 from services.router.service.passing.passing import PassingContext
 from services.router.service.runs.journal import QUEUE_BYTES, RECENT_BYTES, RETRY_S, WRITE_WITHIN_S, Journal, RunStore
-from services.router.service.runs.lookup import recorded_run
+from services.router.service.runs.lookup import recorded_run, shown_run
 from services.router.service.runs.redaction import without_contents
 from services.router.service.runs.rejected import RejectedRuns
 from services.router.service.runs.retention import OldRuns, OldRunStore
@@ -348,9 +348,10 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     use_cases = _use_cases(context, records, knowledge, calibration)
     background = [worker for worker in (shadows, kinds_in_force) if worker is not None]
     health = _health(parts, records, calibrator, vote_plans, shadows, kinds_in_force)
+    continuation = Continuation(find=records.get_run, keeps=settings.keep_contents)
     return ComposedRouter(
         name=NAME,
-        app=_app(settings, parts, health, use_cases, context),
+        app=_app(settings, parts, health, use_cases, context, continuation),
         rpc=_rpc_server(settings, use_cases, parts.keyring),
         grpc_names=[CONTRACT.full_name],
         settings=settings,
@@ -762,7 +763,7 @@ def _use_cases(
         assess=admitted(partial(assess, assessors=context.routing.assessors, **common)),
         route=admitted(partial(route, context=context.routing, **common)),
         answer=partial(answer, context=context),
-        get_run=records.get_run,
+        get_run=partial(shown_run, find=records.get_run),
         list_runs=records.runs.page,
         submit_feedback=records.submit_feedback,
         knowledge=knowledge.use,
@@ -795,7 +796,12 @@ def _health(
 
 
 def _app(
-    settings: Settings, parts: Parts, health: Health, use_cases: rpc.RouterUseCases, context: AnswerContext
+    settings: Settings,
+    parts: Parts,
+    health: Health,
+    use_cases: rpc.RouterUseCases,
+    context: AnswerContext,
+    continuation: Continuation,
 ) -> Application:
     app = build_app(
         NAME,
@@ -840,7 +846,6 @@ def _app(
     )
     passed.add_paths(app, passing)
     messages.add_paths(app, chats, passing)
-    continuation = Continuation(find=use_cases.get_run, keeps=settings.keep_contents)
     responses.add_paths(app, chats, continuation, settings.passed_fields)
     reject_unserved_paths(app, CONTRACT)
     return app

@@ -12,6 +12,7 @@ from sqlalchemy import (
     DateTime,
     Float,
     Index,
+    ScalarSelect,
     Select,
     String,
     case,
@@ -151,7 +152,7 @@ class PostgresRuns:
             found = (await session.execute(query)).first()
         if found is None or (key_name and found[0].key_name != key_name):
             raise RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
-        return _run(*found)
+        return _run(found[0].run_id, found[0].document, found[1])
 
     async def by_request(self, key_name: str, request_id: str) -> Run | None:
         """Return the run that answered a request of a key, if there is one.
@@ -189,7 +190,7 @@ class PostgresRuns:
     async def page(self, request: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
         """Return a page of the runs of a key, newest first; an empty name finds the runs of all keys.
 
-        Runs that this version cannot read are left out and counted.
+        Runs that this version cannot read are left out and counted; none has its `continuation`.
 
         Raises:
             MalformedRequest: For a page size out of range.
@@ -197,33 +198,41 @@ class PostgresRuns:
             DatabaseUnavailable: When the database is away.
         """
         checked_page_size(request.page_size)
-        query = _runs_with_feedback().where(*_conditions(request, key_name)).order_by(RunRow.run_id.desc())
+        query = _listed_runs().where(*_conditions(request, key_name)).order_by(RunRow.run_id.desc())
         async with transaction(self._sessions) as session:
             rows = (await session.execute(query.limit(request.page_size + 1))).all()
         wanted = rows[: request.page_size]
-        shown = readable(wanted, lambda row: _run(*row))
+        shown = readable(wanted, lambda row: _run(row.run_id, row.listed, row.feedback))
         return ListRunsResponse(
             runs=shown,
-            next_page_token=wanted[-1][0].run_id if len(rows) > request.page_size else "",
+            next_page_token=wanted[-1].run_id if len(rows) > request.page_size else "",
             unreadable=len(wanted) - len(shown),
         )
 
 
 def _runs_with_feedback() -> Select[tuple[RunRow, Any]]:
     """Select runs, each with the feedback on it, oldest first."""
+    return select(RunRow, _feedback())
+
+
+def _listed_runs() -> Select[tuple[str, Any, Any]]:
+    """Select runs as they are listed: without the conversations, of which one can have megabytes."""
+    listed = RunRow.document.op("-", return_type=JSONB())(cast("continuation", String))
+    return select(RunRow.run_id, listed.label("listed"), _feedback().label("feedback"))
+
+
+def _feedback() -> ScalarSelect[Any]:
     feedback = func.jsonb_build_object(
         *(part for name in FEEDBACK_FIELDS for part in (literal(name), getattr(RunFeedbackRow, name)))
     )
     ordered = aggregate_order_by(feedback, RunFeedbackRow.created_at, RunFeedbackRow.feedback_id)
-    every = select(func.jsonb_agg(ordered)).where(RunFeedbackRow.run_id == RunRow.run_id).scalar_subquery()
-    return select(RunRow, every)
+    return select(func.jsonb_agg(ordered)).where(RunFeedbackRow.run_id == RunRow.run_id).scalar_subquery()
 
 
-def _run(row: RunRow, feedback: list[Any] | None) -> Run:
-    document: object = row.document
+def _run(run_id: str, document: object, feedback: list[Any] | None) -> Run:
     if isinstance(document, Mapping):
         document = {**document, "feedback": feedback or []}
-    return from_stored(document, Run, record="run", record_id=row.run_id)
+    return from_stored(document, Run, record="run", record_id=run_id)
 
 
 def _conditions(request: ListRunsRequest, key_name: str) -> list[Any]:

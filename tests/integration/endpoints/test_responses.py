@@ -12,9 +12,10 @@ from pydantic import BaseModel
 
 from chassis.serving.auth import ApiKey, Keyring
 from services.router.service.runs.values import CallKind
+from tests.support.apis import RestApi, RpcApi
 from tests.support.gateway import Suite, gateway, metacog_field
 from tests.support.models.scripted_llm import Late, ScriptedChoice, ScriptedLLM, Shape
-from tests.support.stack import TROUBLED, At, cast, quick_storage, router_at, until
+from tests.support.stack import ROUTER, TROUBLED, At, cast, quick_storage, router_at, until
 
 # A server that, unlike the scripted vLLM, was started with a tool parser.
 WITH_TOOLS = Shape("tools", checks=False)
@@ -198,6 +199,19 @@ async def test_a_response_continues_an_earlier_one_without_its_instructions(
         "the system1",
         "More.",
     ]
+
+
+async def test_a_conversation_is_kept_but_not_shown_with_its_run(suite: Suite) -> None:
+    first = await suite.client.responses.create(**PLAIN)
+    await until(lambda: suite.router.journal.flush(1))
+    run_id = first.id.removeprefix("resp_")
+
+    assert (await suite.runs.get(run_id)).continuation != ""
+    for api in (RestApi(suite.router.rest, ROUTER), RpcApi(suite.router.grpc, ROUTER)):
+        got = (await api.ask("GetRun", run_id=run_id))["run"]
+        [listed] = [run for run in (await api.ask("ListRuns"))["runs"] if run["run_id"] == run_id]
+        assert (got.get("continuation", ""), listed.get("continuation", "")) == ("", "")
+        assert got["answer"] == listed["answer"] == "the system1"
 
 
 async def test_a_response_of_another_key_or_that_was_not_stored_is_not_continued(

@@ -1616,8 +1616,8 @@ class Run(_message.Message):
     call: Global___CallKind.ValueType
     """What was called; left out (null on REST) for a run of an earlier version."""
     continuation: _builtins.str
-    """The conversation of a response with its answer, as the messages of a chat in JSON, by which it can be continued; empty
-    for other calls, where `store` is false, over 4 MiB, and when contents are not stored.
+    """The conversation of a response with its answer, as the messages of a chat in JSON, by which it can be continued. It is
+    stored with the run only: always empty in what these calls return.
     """
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Protocol
 
 from chassis.errors import DatabaseUnavailable
@@ -54,6 +56,15 @@ async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, jour
                 f"run {run_id!r} may be among those that wait to be written to the database; try again", run_id=run_id
             ) from None
     return await _arriving(run_id, key_name, find)
+
+
+async def shown_run(run_id: str, *, key_name: str = "", find: Callable[..., Awaitable[Run]]) -> Run:
+    """Return a run as its caller sees it: without its `continuation`, which may have megabytes.
+
+    Raises:
+        RunNotFound, DatabaseUnavailable: As `find`.
+    """
+    return replace(await find(run_id, key_name=key_name), continuation="")
 
 
 async def _arriving(run_id: str, key_name: str, find: RunFinder) -> Run:
