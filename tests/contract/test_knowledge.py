@@ -125,14 +125,14 @@ async def test_a_search_can_be_narrowed(router: Api, name: str) -> None:
             "MALFORMED_REQUEST",
             "documents.1: document_id 'x' stands twice",
         ),
-        ("AddKnowledge", {"documents": [{"text": "a"}], "chunk_characters": 0}, "MALFORMED_REQUEST", "greater than"),
+        ("AddKnowledge", {"documents": [{"text": "a"}], "chunk_characters": 0}, "MALFORMED_REQUEST", "at least 1"),
         (
             "AddKnowledge",
             {"documents": [{"text": "a"}], "chunk_characters": 9, "chunk_overlap_characters": 9},
             "MALFORMED_REQUEST",
             "less than the 9",
         ),
-        ("AddKnowledge", {"documents": [{"text": "a", "document_id": "a\nb"}]}, "MALFORMED_REQUEST", "pattern"),
+        ("AddKnowledge", {"documents": [{"text": "a", "document_id": "a\nb"}]}, "MALFORMED_REQUEST", "matches"),
         ("AddKnowledge", {"documents": [{"text": "a"}] * 1001}, "REQUEST_OVER_LIMIT", "the limit is 1000"),
         (
             "AddKnowledge",

@@ -48,7 +48,10 @@ FREE_KEYS = {router_pb.Activation.DESCRIPTOR.full_name}
 BY_THE_API = {f"{router_pb.Run.DESCRIPTOR.full_name}.{name}" for name in ("arbitration", "task", "vote")}
 SCALARS = {float: 0.5, int: 3, bool: True, str: "words"}
 # Numbers whose range does not hold that one.
-IN_RANGE = {"metacog.delegation.v1.DiscoverCategoriesRequest.tasks": 20}
+IN_RANGE: dict[str, float] = {
+    "metacog.delegation.v1.DiscoverCategoriesRequest.tasks": 20,
+    "metacog.router.v1.CostGuard.times_system1": 2.5,
+}
 
 
 def fields_of(kind: type[Message]) -> Sequence[FieldDescriptor]:
