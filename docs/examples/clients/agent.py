@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 from agents import Agent, Runner, function_tool, set_default_openai_client, set_tracing_disabled
 from openai import AsyncOpenAI
 
-URL = os.environ.get("METACOG_URL", "http://127.0.0.1:8000/v1")
+URL = os.environ.get("METACOG_URL", "http://127.0.0.1:8080/v1")
 KEY = os.environ.get("METACOG_API_KEY", "none")
 TURNS = 20
 total = 0

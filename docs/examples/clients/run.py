@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-URL = os.environ.get("METACOG_URL", "http://127.0.0.1:8000/v1")
+URL = os.environ.get("METACOG_URL", "http://127.0.0.1:8080/v1")
 KEY = os.environ.get("METACOG_API_KEY", "none")
 QUESTION = "What is the capital of France? Answer with one word."
 MODELS = ("metacog", "metacog/system1", "metacog-vote")
