@@ -178,7 +178,8 @@ def _object(
 ) -> dict[str, object]:
     properties = object_of(schema.get("properties"))
     required = schema.get("required")
-    missing = [name for name in required if name not in content] if isinstance(required, list) else []
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    missing = [name for name in names if name not in content]
     if missing:
         raise Mismatch(f"{_place(path)} lacks {', '.join(missing)}")
     return {

@@ -36,14 +36,20 @@ def fallbacks(failed: Strategy) -> tuple[Strategy, ...]:
     return tuple(s for s in (DEFAULT_SYSTEM_TWO, Strategy.SYSTEM_ONE) if s is not failed)
 
 
-def attempts(chosen: Strategy, *, fallback: bool) -> list[tuple[Strategy, Strategy | None]]:
+def attempts(chosen: Strategy, *, fallback: bool, keeps_format: bool = False) -> list[tuple[Strategy, Strategy | None]]:
     """Return the strategies to try, each with the one that is tried when it fails.
+
+    Args:
+        chosen: The strategy that is tried first.
+        fallback: Whether others may follow.
+        keeps_format: Whether the answer needs more than one text, such as a call of a tool: then only System 1 follows.
 
     Example:
         >>> [(tried.value, after and after.value) for tried, after in attempts(Strategy.DIALECTIC, fallback=True)]
         [('dialectic', 'system1'), ('system1', None)]
     """
-    order = [chosen, *(fallbacks(chosen) if fallback else ())]
+    following = [one for one in fallbacks(chosen) if not keeps_format or one is Strategy.SYSTEM_ONE]
+    order = [chosen, *(following if fallback else ())]
     return list(zip(order, [*order[1:], None], strict=True))
 
 

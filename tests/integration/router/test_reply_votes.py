@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
@@ -52,9 +53,9 @@ async def tools(database_url: str, tmp_path: Path) -> AsyncIterator[tuple[Suite,
 
 async def recorded(suite: Suite, answer: Any) -> Any:  # noqa: ANN401
     """The account of the vote that gave an answer."""
-    run = await suite.runs.get(metacog_field(answer)["run_id"])
-    assert run is not None
-    return run.deliberation
+    async with httpx.AsyncClient(base_url=suite.router.rest) as client:
+        reply = await client.get(f"/v1/runs/{metacog_field(answer)['run_id']}")
+    return reply.json()["run"]["deliberation"]
 
 
 async def test_the_call_that_two_replies_make_wins_and_keeps_its_id(tools: tuple[Suite, ScriptedLLM]) -> None:
@@ -202,6 +203,75 @@ async def test_several_replies_are_the_first_valid_votes_the_winner_first(
 
     assert texts == ["It is 5.", "It is 7.", "It is 5."]
     assert all("n" not in body for body in llm.bodies)
+
+
+async def test_numbers_are_compared_with_their_units(tools: tuple[Suite, ScriptedLLM]) -> None:
+    suite, llm = tools
+    llm.reply("10 miles", "10 km", "10000 m")
+    question: Any = [{"role": "user", "content": [{"type": "text", "text": "How far is it? Give a number."}, IMAGE]}]
+
+    answer = await suite.ask("metacog-vote", messages=question)
+
+    assert answer.choices[0].message.content == "10 km"
+    assert [group["votes"] for group in (await recorded(suite, answer))["groups"]] == [[1, 2], [0]]
+
+
+@pytest.mark.parametrize("required", [[1], [[]], "city"])
+async def test_a_schema_that_is_none_breaks_no_vote(tools: tuple[Suite, ScriptedLLM], required: object) -> None:
+    suite, llm = tools
+    llm.reply(*[call('{"city": "Oslo"}')] * 2)
+    odd: Any = [{"type": "function", "function": {"name": "weather", "parameters": {"required": required}}}]
+
+    answer = await suite.ask("metacog-vote", tools=odd)
+
+    assert answer.choices[0].message.tool_calls[0].function.name == "weather"
+
+
+async def test_a_schema_that_would_take_long_to_read_is_no_vote(tools: tuple[Suite, ScriptedLLM]) -> None:
+    suite, llm = tools
+    schema = {"type": "array", "items": {"anyOf": [*[{"const": -1}] * 20_000, {"const": 1}]}}
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "ones", "schema": schema}}
+    llm.reply(*[str([1] * 50)] * 5)
+
+    answer = await suite.ask("metacog-vote", response_format=wanted)
+
+    account = await recorded(suite, answer)
+    assert account["outcome"] == "ABSTAINED"
+    assert account["votes"][0]["invalid_reason"] == "it is too long to be read by a schema of this size"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_system_1_after_votes_that_failed_gives_all_that_was_asked_for(
+    tools: tuple[Suite, ScriptedLLM], stream: bool
+) -> None:
+    suite, llm = tools
+    llm.reply("One.", "Two.", "Three.")
+    llm.fault(*[ErrorReply(500, "away")] * 2)  # the draft, and the vote in its place
+
+    if stream:
+        chunks = await suite.chunks("metacog-vote", n=3)
+        indexes = {choice.index for chunk in chunks for choice in chunk.choices}
+    else:
+        whole = await suite.ask("metacog-vote", n=3)
+        indexes = {choice.index for choice in whole.choices}
+
+    assert indexes == {0, 1, 2}
+
+
+async def test_a_call_that_was_drafted_is_streamed_where_system_1_gives_it(tools: tuple[Suite, ScriptedLLM]) -> None:
+    suite, llm = tools
+    llm.reply(call('{"city": "Oslo"}'))
+    envelope = {"max_generations": 1}
+
+    async with suite.client.chat.completions.stream(
+        model="metacog-vote", messages=HELLO, tools=TOOLS, extra_body={"metacog": {"envelope": envelope}}
+    ) as stream:
+        answer = await stream.get_final_completion()
+
+    calls = answer.choices[0].message.tool_calls
+    assert calls is not None
+    assert calls[0].function.arguments == '{"city": "Oslo"}'
+    assert answer.choices[0].finish_reason == "tool_calls"
 
 
 async def test_equal_requests_are_not_sent_twice(tools: tuple[Suite, ScriptedLLM]) -> None:

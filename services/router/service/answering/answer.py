@@ -374,6 +374,7 @@ class RequestOrigin:
         client_request: The client's own request, by which a repetition is recognised; empty: ours.
         chat: The conversation as the client sent it, with what is not text; empty: as the request has it.
         streamed: Whether the answer is streamed to the client.
+        keeps_format: Whether the answer needs more than one text, such as a call of a tool.
         served: The answer that was served for this request already, where the run is its shadow; None for served runs.
         call: What the client called.
         kept_from: Place of the first message of `chat` that is kept for a continuation; None: none is.
@@ -385,6 +386,7 @@ class RequestOrigin:
     client_request: bytes = b""
     chat: Sequence[ChatMessage] = ()
     streamed: bool = False
+    keeps_format: bool = False
     served: ServedAnswer | None = None
     call: CallKind = CallKind.ANSWER
     kept_from: int | None = None
@@ -642,9 +644,13 @@ class RunInProgress:
         )
         return chosen if self.fits_guard(chosen) else Strategy.SYSTEM_ONE
 
+    def _order(self, chosen: Strategy) -> Sequence[tuple[Strategy, Strategy | None]]:
+        fallback = self.request.fallback and not self.is_promised
+        return attempts(chosen, fallback=fallback, keeps_format=self.origin.keeps_format)
+
     def attempts(self, chosen: Strategy) -> Iterator[tuple[Strategy, Strategy | None]]:
         """Yield the strategies to try, each with the next, without those for which the cost guard leaves too little."""
-        for strategy, following in attempts(chosen, fallback=self.request.fallback and not self.is_promised):
+        for strategy, following in self._order(chosen):
             if self.fits_guard(strategy):
                 yield strategy, following
 
@@ -770,6 +776,7 @@ class RunInProgress:
             labels=result.labels,
             unmapped=result.unmapped_state,
             kind=self.route.kind if self.route is not None else "",
+            is_escalated=result.escalation is not None and result.escalation.answered,
             is_default_model=not (chosen or self.request.model),
         )
         return run_confidence(found, self._context.recalibrated, self._context.shares())

@@ -17,6 +17,7 @@ from kernel.msv import MSV
 from kernel.values import value
 from kernel.votes.measured_state import NO_EARLIER_RUN, NO_VALID_VOTE, instability, measured_state, valid_votes
 from kernel.votes.votes import source_name
+from services.router.service.answering.run_confidence import WHOLE_REPLIES
 
 # Time that looking earlier runs up may take, inside the request's own [s].
 EARLIER_WITHIN_S = 0.25
@@ -26,7 +27,6 @@ MOST_EARLIER = 50
 NOT_COMPARED = "programs of different runs are not compared"
 NOT_LOOKED_UP = "earlier runs are not looked up"
 NO_TIME_LEFT = "no time is left to look earlier runs up"
-WHOLE_REPLIES = "no labels say how probably a reply with tools, JSON or images is right"
 STRONGER_MODEL = "the stronger model answered, and the votes do not say how probably it is right"
 
 

@@ -14,6 +14,7 @@ from services.router.service.calibration.recalibration import Recalibration, ser
 NO_ANSWER = "there is no answer"
 OTHER_MODEL = "a named model answered: labels are kept of the default model alone"
 NOT_ASSESSED = "the text that the dialectic ended with could not be assessed"
+WHOLE_REPLIES = "no labels say how probably a reply with tools, JSON or images is right"
 ESCALATED = "the stronger model answered alone, and no vote says how sure its answer is"
 NONE_REPORTED = "the strategy reported none"
 
@@ -32,6 +33,7 @@ class ConfidenceInAnswer:
         labels: Labels that this was fitted on [count].
         unmapped: What it is while no map is in force.
         kind: Kind of the question, where the decision found it; empty: unknown.
+        is_escalated: Whether the stronger model answered after votes.
         is_default_model: Whether the default model of System 1 answered, whose answers the labels are of.
     """
 
@@ -42,6 +44,7 @@ class ConfidenceInAnswer:
     source: str = ""
     state: ProbabilityState | None = None
     labels: int = 0
+    is_escalated: bool = False
     unmapped: ProbabilityState = ProbabilityState.UNCALIBRATED
     kind: str = ""
     is_default_model: bool = True
@@ -91,5 +94,5 @@ def _unknown_reason(found: ConfidenceInAnswer) -> str:
     if found.strategy == Strategy.SYSTEM_ONE:
         return "" if found.is_default_model else OTHER_MODEL
     if found.strategy in VOTING:
-        return ESCALATED
+        return ESCALATED if found.is_escalated else WHOLE_REPLIES
     return NOT_ASSESSED if found.strategy == Strategy.DIALECTIC else NONE_REPORTED

@@ -53,6 +53,7 @@ from services.router.service.answering.values import (
 )
 from services.router.service.assessment.subject import DraftAnswer, Drafter
 from services.router.service.gateway.passed_fields import PassedFields, ignored_fields
+from services.router.service.gateway.whole_replies import chunks_of, first_choice, has_more_than_text
 from services.router.service.runs.values import CallKind, PromiseState, Run
 
 T = TypeVar("T")
@@ -313,10 +314,10 @@ def parsed_request(
     wants_usage = bool_field(object_field(given, "stream_options"), "include_usage")
     keeps_format = _keeps_format(given, options, strategy)
     return ChatRequest(
-        body={name: item for name, item in given.items() if name != "n"} if keeps_format else given,
+        body=given,
         options=options,
         request=replace(_answer_request(given, options, turns, strategy), model=own_model),
-        origin=_origin(body, options, reason, key_name),
+        origin=replace(_origin(body, options, reason, key_name), keeps_format=keeps_format),
         model=model,
         stream=stream,
         include_usage=stream and wants_usage,
@@ -644,12 +645,14 @@ class Passthrough:
         """Yield what the backend sends, then the result; a draft is not generated again."""
         backend = self._backend(task.request.model)
         body = {**self._chat.body, "model": backend.config.model}
-        if task.draft is not None and self._chat.stream:
-            yield AnswerToken(text=task.draft.text)
-            yield result_of_draft(task.draft, task.route)
-        elif task.draft is not None and task.draft.document is not None:
-            yield PassedThrough(document=task.draft.document)
-            yield _reply_result(task.draft.document, task, cut=task.draft.cut)
+        draft = task.draft if self._is_whole(task.draft) else None
+        if draft is not None and self._chat.stream and not _has_calls(draft):
+            yield AnswerToken(text=draft.text)
+            yield result_of_draft(draft, task.route)
+        elif draft is not None and draft.document is not None:
+            for piece in chunks_of(draft.document) if self._chat.stream else [draft.document]:
+                yield PassedThrough(document=piece)
+            yield _reply_result(draft.document, task, cut=draft.cut)
         elif self._chat.stream:
             pieces: list[bytes] = []
             async with await backend.forward_stream(body, spend, STAGE) as stream:
@@ -666,6 +669,10 @@ class Passthrough:
     def drafter(self, request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
         """Return the drafter of the same answer, with the probabilities by which it can be judged."""
         return self._draft
+
+    def _is_whole(self, draft: DraftAnswer | None) -> bool:
+        """Return whether a draft has all the replies that the client wants: where replies vote it is one of them."""
+        return draft is not None and not (self._chat.keeps_format and self._chat.samples > 1)
 
     def _backend(self, model: str) -> Backend:
         """Return the backend of a model, or of the default one for an empty name.
@@ -684,6 +691,8 @@ class Passthrough:
     async def _draft(self, spend: Spend) -> DraftAnswer:
         backend = self._backend(self._chat.request.model)
         body = {**self._chat.body, "model": backend.config.model, "stream": False}
+        if self._chat.keeps_format:
+            body.pop("n", None)
         with_logprobs = {} if backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
         reply = await backend.forward({**body, **with_logprobs}, spend, STAGE)
         choice = next(iter(objects_of(reply.document.get("choices"))), NO_FIELDS)
@@ -714,7 +723,7 @@ def _stream_result(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) ->
     choices = [c for d in documents for c in objects_of(d.get("choices")) if not c.get("index")]
     deltas = [object_of(choice.get("delta")) for choice in choices]
     reasons = [text_of(choice.get("finish_reason")) for choice in choices if choice.get("finish_reason")]
-    has_more = any(_has_more(delta) for delta in deltas)
+    has_more = any(has_more_than_text(delta) for delta in deltas)
     whole = next(iter(objects_of(merge_chunks(documents).get("choices"))), NO_FIELDS) if has_more else NO_FIELDS
     return _result(
         "".join(text_of(delta.get("content")) for delta in deltas),
@@ -731,7 +740,7 @@ def _reply_result(reply: Mapping[str, object], task: StrategyTask, *, cut: bool)
     message = object_of(choice.get("message"))
     return _result(
         text_of(message.get("content")),
-        more=message if _has_more(message) else None,
+        more=message if has_more_than_text(message) else None,
         finish_reason=text_of(choice.get("finish_reason")),
         model=text_of(reply.get("model")),
         task=task,
@@ -744,9 +753,10 @@ def calls_of(message: Mapping[str, object]) -> Mapping[str, object]:
     return {name: message[name] for name in ("tool_calls", "function_call") if message.get(name)}
 
 
-def _has_more(message: Mapping[str, object]) -> bool:
-    """Return whether `message` has more than text: a named tool's call ends with `stop` and has no content."""
-    return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
+def _has_calls(draft: DraftAnswer) -> bool:
+    """Return whether a draft has more than text."""
+    reply = draft.document or NO_FIELDS
+    return has_more_than_text(object_of(first_choice(reply).get("message")))
 
 
 def _result(

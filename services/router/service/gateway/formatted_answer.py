@@ -10,7 +10,8 @@ from services.router import prompts
 from services.router.service.answering.answer import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerToken, PassedThrough
 from services.router.service.gateway.chat_completions import DELIBERATIONS, ChatRequest
-from services.router.service.gateway.reply_votes import ReplyVotes, chunks_of, first_choice, read_reply
+from services.router.service.gateway.reply_votes import ReplyVotes, read_reply
+from services.router.service.gateway.whole_replies import chunks_of, first_choice
 
 # Account of the last call.
 FORMAT = "format"

@@ -227,7 +227,7 @@ def _tools(given: Mapping[str, Any]) -> dict[str, Any]:
         return {**chat, "tool_choice": {"type": "function", "function": named}}
     if kind is None:
         return chat
-    if kind not in TOOL_CHOICES:
+    if not isinstance(kind, str) or kind not in TOOL_CHOICES:
         raise MalformedRequest(
             f"tool_choice.type: it must be auto, any, none or tool, not {kind!r}", field="tool_choice"
         )

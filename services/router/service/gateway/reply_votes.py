@@ -5,17 +5,16 @@ Every vote is the client's own request, passed on as System 1 passes it on; so t
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from metacog.arbiter.v1 import vote_pb2
 
 from chassis.clock import milliseconds_since
-from chassis.json_text import InvalidJson, loads
+from chassis.json_text import InvalidJson, dumps, loads
 from chassis.serving.wire import plain, to_proto
 from inference import (
-    NO_FIELDS,
     BackendModelClients,
     DeadlineExceeded,
     Reply,
@@ -30,6 +29,8 @@ from inference import (
     tokens_of,
 )
 from kernel.answers import canonical, inferred_type, listed_options, rules_of
+from kernel.answers.equality import number_form
+from kernel.answers.units import CountedNumber, homes
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
@@ -62,12 +63,15 @@ from services.router.service.answering.values import PassedThrough, RelayedEvent
 from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.answering.voting import kept
 from services.router.service.gateway.chat_completions import TOOL_FIELDS, ChatRequest, calls_of, lacking_feature
+from services.router.service.gateway.whole_replies import chunks_of, first_choice
 from services.router.service.runs.values import Escalation
 
 # Account of the votes, and of the stronger model.
 VOTE, ESCALATION = "vote", "escalation"
 # Sampling temperature of a vote after the first where the client asks for 0: equal requests would get equal replies.
 TEMPERATURE = 0.7
+# Values of a reply times values of its schema that are read at most [count]: about half a second.
+MOST_COMPARED = 300_000
 # Answer of a reply that calls no tool, and whose text is free: the model chose to write.
 A_TEXT = "a text"
 
@@ -81,12 +85,14 @@ class ReadReply:
         text: What the model wrote, or its calls.
         problem: Why it is no valid vote; empty where it is one.
         document: Its JSON, parsed; None where it is no JSON by request.
+        is_number: Whether the answer is a number, which is compared with its unit.
     """
 
     answer: str | None
     text: str
     problem: str = ""
     document: Any = None
+    is_number: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +279,8 @@ class _Ballot:
         """
         backend, began = self._models.current().named(source_parts(source.model).model), time.monotonic()
         body = {**self._chat.body, "model": backend.config.model, "stream": False}
-        body.pop("stream_options", None)
+        for name in ("stream_options", "n"):  # each vote is one whole reply
+            body.pop(name, None)
         if index:
             if body.get("temperature") == 0:
                 body["temperature"] = TEMPERATURE
@@ -303,7 +310,7 @@ class _Ballot:
 
     def _grouped(self) -> Sequence[VoteGroup]:
         """Return the groups, the winner first: of JSON that is undecided, that with most of the majority's fields."""
-        groups = grouped_by_key([one.read.answer for one in self._asked], self._votes)
+        groups = grouped_by_key(_keys([one.read for one in self._asked]), self._votes)
         by_fields = bool(self._chat.json_schema is not None and groups)
         if not by_fields or len(groups[0].votes) >= self._rule.agree:
             return groups
@@ -379,11 +386,6 @@ def _cast_of(one: Asked, index: int, *, changed: bool = False) -> Mapping[str, A
     return plain(to_proto(cast, vote_pb2.VoteCast))
 
 
-def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the first choice of a chat completion; without fields where there is none."""
-    return next(iter(objects_of(reply.get("choices"))), NO_FIELDS)
-
-
 def read_reply(reply: Mapping[str, Any], chat: ChatRequest, task: StrategyTask) -> ReadReply:
     """Return what a model server's reply says.
 
@@ -435,7 +437,12 @@ def _read_json(text: str, schema: Mapping[str, Any]) -> ReadReply:
 
 
 def _document(text: str, schema: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return a JSON text as a document, or why it does not follow its schema."""
+    """Return a JSON text as a document, or why it does not follow its schema.
+
+    How long reading takes follows from both sizes together, so that these have a bound.
+    """
+    if _values(text) * _values(dumps(schema).decode()) > MOST_COMPARED:
+        return None, "it is too long to be read by a schema of this size"
     try:
         document = loads(text)
         found = read_document(text, schema)
@@ -443,8 +450,15 @@ def _document(text: str, schema: Mapping[str, Any]) -> tuple[Any, str]:
         return None, f"it is no JSON: {error}"
     except UnparsableOutput as error:
         return None, error.message
+    except (TypeError, ValueError, RecursionError) as error:  # a schema that is none
+        return None, f"the schema cannot be read: {error}"
     outside = ", ".join(found.clamped)
     return document, f"out of its bounds: {outside}" if outside else ""
+
+
+def _values(text: str) -> int:
+    """Return about how many values a JSON text has [count, >= 1]."""
+    return 1 + text.count(",") + text.count("{") + text.count("[")
 
 
 def _read_text(text: str, chat: ChatRequest, task: StrategyTask) -> ReadReply:
@@ -456,7 +470,19 @@ def _read_text(text: str, chat: ChatRequest, task: StrategyTask) -> ReadReply:
     offers_tools = any(chat.body.get(name) for name in TOOL_FIELDS)
     if offers_tools and (form is None or rules_of(kind).is_free_text):
         form = A_TEXT
-    return ReadReply(answer=form if form is not None else canonical_json(text), text=text)
+    if form is None:
+        return ReadReply(answer=canonical_json(text), text=text)
+    return ReadReply(answer=form, text=text, is_number=rules_of(kind).is_numeric and form != A_TEXT)
+
+
+def _keys(replies: Sequence[ReadReply]) -> list[str | None]:
+    """Return the key of each reply: equal replies have one, an invalid one has none."""
+    keys = [one.answer for one in replies]
+    numbers = [(place, one.answer) for place, one in enumerate(replies) if one.is_number and one.answer is not None]
+    found = homes([CountedNumber(number=number_form(form), form=form) for _, form in numbers])
+    for (place, _), home in zip(numbers, found, strict=True):
+        keys[place] = numbers[home][1]
+    return keys
 
 
 def _joined(replies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -465,21 +491,6 @@ def _joined(replies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         return None
     choices = [{**first_choice(reply), "index": index} for index, reply in enumerate(replies)]
     return {**replies[0], "choices": choices}
-
-
-def chunks_of(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a completion as chunks of a stream: each choice as one piece, and its end."""
-    head = {name: item for name, item in document.items() if name not in ("choices", "usage", "object")}
-    head["object"] = "chat.completion.chunk"
-    for choice in document["choices"]:
-        delta = {name: item for name, item in object_of(choice.get("message")).items() if item is not None}
-        calls = objects_of(delta.get("tool_calls"))
-        if calls:
-            delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
-        piece = {"index": choice["index"], "delta": delta, "logprobs": None, "finish_reason": None}
-        yield {**head, "choices": [piece]}
-        end = {"index": choice["index"], "delta": {}, "logprobs": None, "finish_reason": choice.get("finish_reason")}
-        yield {**head, "choices": [end]}
 
 
 def _result(account: Mapping[str, Any], winner: Asked | None, escalated: _Escalated | None) -> StrategyResult:

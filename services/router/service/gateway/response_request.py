@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inference import text_of
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from services.router.core.media_sources import check_media_sources
@@ -111,7 +112,7 @@ def _add(chat: list[dict[str, Any]], item: Mapping[str, Any], field: str) -> Non
     """Add an item to the messages of a chat."""
     match item.get("type", "message"):
         case "message":
-            if item.get("role") not in ROLES:
+            if not isinstance(item.get("role"), str) or item["role"] not in ROLES:
                 raise MalformedRequest(f"{field}.role: it must be one of {sorted(ROLES)}", field=f"{field}.role")
             chat.append({"role": item["role"], "content": _content(item.get("content"), f"{field}.content")})
         case "function_call":
@@ -140,7 +141,7 @@ def _content(given: object, field: str) -> Any:  # noqa: ANN401 - a text or part
 
 
 def _part(part: Mapping[str, Any], field: str) -> dict[str, Any]:
-    kind = part.get("type")
+    kind = text_of(part.get("type"))
     if kind in TEXTS and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
     if kind == "refusal":
