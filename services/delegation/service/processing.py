@@ -16,7 +16,7 @@ from chassis.idempotency import Attempt, RequestStore, once
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.recent import RecentDocuments
+from chassis.recent import Name, RecentDocuments
 from chassis.serving.auth import TEACH, ApiKey
 from chassis.serving.events import stream_of
 from chassis.serving.stored import from_stored
@@ -68,6 +68,9 @@ from services.delegation.service.values import (
 
 # Size of the tasks whose contents are not stored that are held to be repeated [bytes].
 RECENT_BYTES = 64 * 1024 * 1024
+
+# The reason of a repeated task whose words are nowhere.
+CONTENTS_NOT_STORED = "CONTENTS_NOT_STORED: the task was answered before, and its contents are not stored"
 
 _log = logger(__name__)
 
@@ -207,15 +210,33 @@ async def _produce(request: ProcessRequest, key: ApiKey, context: ProcessContext
     digest = sha256(dumps(request)).hexdigest()
     async with once(context.requests, key.name, request.request_id, digest, task.spend.seconds_left) as attempt:
         if attempt.earlier is not None:
-            held = context.recent.find((key.name, request.request_id))
-            document = attempt.earlier if held is None else orjson.loads(held)
-            stored = from_stored(document, StoredTask, record="task", record_id=f"request {request.request_id}")
-            finished = stored.finished
+            finished = _earlier(attempt.earlier, (key.name, request.request_id), context)
             names = list(task.agents)
             task.emit(TaskStarted(task_id=finished.task_id, run_id=finished.run_id, agents=names))
             task.emit(finished)
         else:
             await _TaskRun(request, key, context, task, attempt).run()
+
+
+def _earlier(document: TaskDocument, name: Name, context: ProcessContext) -> TaskFinished:
+    """Return the task that answered a request before, with its contents where this replica still holds them.
+
+    The database decides which task that is: a name may have been freed and used for another task elsewhere.
+    """
+    stored = _stored(document, name)
+    if stored.question:
+        return stored.finished
+    held = context.recent.find(name)
+    whole = None if held is None else _stored(orjson.loads(held), name)
+    if whole is not None and whole.finished.task_id == stored.finished.task_id:
+        return whole.finished
+    finished = stored.finished
+    reasons = degraded_reasons(finished.outcome, finished.degraded_reasons, [CONTENTS_NOT_STORED])
+    return replace(finished, degraded=is_degraded(reasons), degraded_reasons=reasons)
+
+
+def _stored(document: TaskDocument, name: Name) -> StoredTask:
+    return from_stored(document, StoredTask, record="task", record_id=f"request {name[1]}")
 
 
 class _TaskRun:

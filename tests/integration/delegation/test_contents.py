@@ -263,7 +263,34 @@ async def test_without_contents_a_repeated_request_is_the_same_task_also_after_a
     assert calls == [calls[0]] * 4
     assert [one["task_id"] for one in replies] == [first["task_id"]] * 4
     assert (later["outcome"], later["answer_text"], later["mode"]) == ("ANSWERED", "", first["mode"])
+    assert [one["degraded_reasons"] for one in replies] == [[], [], [WITHOUT_CONTENTS], [WITHOUT_CONTENTS]]
+    assert (first["degraded"], later["degraded"]) == (False, True)
     assert raised.value.reason == "REQUEST_ID_REUSED"
+
+
+WITHOUT_CONTENTS = "CONTENTS_NOT_STORED: the task was answered before, and its contents are not stored"
+
+
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_without_contents_an_identifier_that_was_freed_and_used_elsewhere_is_the_task_of_the_other_replica(
+    scripted: ScriptedLLM, database_url: str, api: str
+) -> None:
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
+    settings = delegation_settings(keep_contents=False)
+    asked = {"question": CHESS[0], "dimension": "knowledge_retrieval", "request_id": new_id()}
+    async with (
+        delegation_at(scripted, database_url, agents=agents, settings=settings) as one,
+        delegation_at(scripted, database_url, agents=agents, settings=settings) as other,
+    ):
+        old = await one.api(api).ask("Process", **asked)
+        execute(database_url, f"DELETE FROM delegation.requests WHERE request_id = '{asked['request_id']}'")
+        new = await other.api(api).ask("Process", **asked)
+        again = await one.api(api).ask("Process", **asked)
+
+    assert new["task_id"] != old["task_id"]
+    assert (again["task_id"], again["answer_text"]) == (new["task_id"], "")
+    assert again["degraded_reasons"] == [WITHOUT_CONTENTS]
 
 
 async def test_without_contents_no_question_becomes_experience_or_a_category(
