@@ -7,10 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
+from configuration.agents import AgentConfig
 from tests.support.apis import Api, RestApi, RpcApi
-from tests.support.arbiter import arbiter_at
+from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.gateway import Suite, gateway, metacog_field, text_of
-from tests.support.models.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import MINIMAL, ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, TROUBLED, Body, cast, router_at
 
 # Of a question whose answers cannot be compared, and of one whose answers can be.
@@ -122,6 +123,56 @@ async def test_votes_stay_within_the_guard(scripted: ScriptedLLM, database_url: 
 
     assert (found["strategy"], found["budget_exhausted"]) == ("vote", True)
     assert found["usage"]["completion_tokens"] + found["usage"]["unknown_tokens"] <= 384
+
+
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+@pytest.mark.parametrize("fault", [ErrorReply(400, "no"), Stall()], ids=["rejects", "hangs"])
+async def test_a_default_model_that_gives_no_draft_is_asked_once_and_the_others_vote_without_a_guard(
+    database_url: str, tmp_path: Path, fault: ErrorReply | Stall, api: str
+) -> None:
+    with ScriptedLLM() as default, ScriptedLLM() as there:
+        there.answer = lambda _: [sample_text("4")]
+        default.fault(*[fault] * 99)
+        agents = [AgentConfig(id="there", model="there")]
+        async with (
+            arbiter_at(default, agents, others={"there": there}, programs=False) as arbiter,
+            router_at(default, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+        ):
+            asked: Api = RestApi(router.rest, ROUTER) if api == "rest" else RpcApi(router.grpc, ROUTER)
+            request: Body = {
+                "question": "What is 2 + 2?",
+                "msv": STATE,
+                "vote": {"sources": [{"agent": "there"}]},
+                "envelope": {"timeout_ms": 12_000},
+            }
+            without = len((await _run_of(asked, request, default))[1])
+            run, bodies = await _run_of(asked, {**request, "at_most": {"times_system1": 6}}, default)
+
+    assert (run["strategy"], run["answer"][-1:]) == ("vote", "4")
+    assert [reason[:23] for reason in run["degraded_reasons"]] == ["SOURCE_LEFT_OUT: draft:"]
+    assert run.get("cost_guard") is None
+    assert len(bodies) == without
+
+
+async def _run_of(asked: Api, request: Body, model: ScriptedLLM) -> tuple[Body, list[Body]]:
+    """Return the run of a request, and what it asked of a model."""
+    before = len(model.bodies)
+    run: Body = (await asked.ask("Answer", **request))["run"]
+    return run, model.bodies[before:]
+
+
+async def test_a_draft_whose_length_the_server_does_not_report_counts_as_what_is_booked_for_it(
+    database_url: str, tmp_path: Path
+) -> None:
+    with ScriptedLLM(MINIMAL) as scripted:
+        scripted.answer = cast(TROUBLED, system1=LONG)
+        async with gateway(scripted, database_url, tmp_path, at_most_times_system1=6.0) as suite:
+            _, found = await _answered(suite, "metacog", stream=False, metacog={"msv": STATE})
+
+    guard, booked = found["cost_guard"], found["usage"]["stages"]["system1"]
+    assert (found["strategy"], guard["not_started"], booked["estimated"]) == ("dialectic", "", True)
+    assert guard["draft_tokens"] == booked["completion_tokens"] > 64
+    assert guard["max_generated_tokens"] == 6 * guard["draft_tokens"]
 
 
 @pytest.mark.parametrize("times", [1, 1001, "many"])

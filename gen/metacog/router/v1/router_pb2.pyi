@@ -1205,7 +1205,9 @@ class CostGuardOutcome(_message.Message):
     times_system1: _builtins.float
     """The guard."""
     draft_tokens: _builtins.int
-    """Tokens of the System 1 answer [count]; left out (null on REST) where they are unknown."""
+    """Tokens of the System 1 answer [count]; as `usage` has them where the server reports none, which may be an estimate;
+    left out (null on REST) where they are unknown.
+    """
     max_generated_tokens: _builtins.int
     """Tokens that the run could generate at most [count]."""
     not_started: _builtins.str
@@ -1692,7 +1694,9 @@ class Run(_message.Message):
 
     @_builtins.property
     def cost_guard(self) -> Global___CostGuardOutcome:
-        """What became of the cost guard; left out (null on REST) where there was none, and for System 1."""
+        """What became of the cost guard; left out (null on REST) where there was none, for System 1, and where no System 1
+        answer could be written, by which it is measured.
+        """
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ from services.router.service.answering.vote_drafts import voting_draft
 from services.router.service.answering.vote_plans import PlannedVote, VotePlans
 from services.router.service.assessment.assessors import only_the_prior
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
-from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
+from services.router.service.assessment.subject import DRAFT_STAGE, DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, without_map
 from services.router.service.runs.accounts import whole_account
@@ -473,7 +473,7 @@ async def _strategy_events(
 ) -> AsyncGenerator[Event | PassedThrough, None]:
     route = await run.decided(named)
     yield route
-    chosen = await run.kept_to_guard(Strategy(route.strategy))
+    chosen = await run.kept_to_guard(Strategy(route.strategy), route.policy_row)
     for strategy, following in run.attempts(chosen):
         run.strategy = strategy
         try:
@@ -501,6 +501,9 @@ async def _strategy_events(
 
 class RunInProgress:
     """A run is in progress until `record` or `record_failure` puts it into the journal."""
+
+    # Why the model gave no System 1 answer; empty while it was not asked, or gave one.
+    _draft_problem = ""
 
     def __init__(
         self,
@@ -623,18 +626,20 @@ class RunInProgress:
             kind=self.kind,
         )
 
-    async def kept_to_guard(self, chosen: Strategy) -> Strategy:
+    async def kept_to_guard(self, chosen: Strategy, policy_row: str) -> Strategy:
         """Return the strategy, or System 1 where the cost guard leaves too little for it; the guard holds from here on.
 
-        The System 1 answer, by which the guard is measured, is written first. Under a promise the strategy is started
-        all the same: only it can prove an answer.
+        The System 1 answer, by which the guard is measured, is written first; where the model gives none, there is no
+        guard. Under a promise the strategy is started all the same: only it can prove an answer.
         """
         guard = self.request.at_most
         if guard is None or chosen is Strategy.SYSTEM_ONE:
             return chosen
         if self.draft is None:
-            self.draft = (await voting_draft(self._drafter, self.spend, others_vote=False)).draft
-        tokens = None if self.draft is None else self.draft.tokens or None
+            await self._write_draft(others_vote=self._others_vote(chosen, policy_row))
+        if self.draft is None:
+            return chosen
+        tokens = self.draft.tokens or self.spend.ledger.usage([DRAFT_STAGE]).completion_tokens or None
         most = most_tokens(guard.times_system1, tokens)
         self.spend.ledger.lower_tokens(most)
         self._guard = CostGuardOutcome(
@@ -647,6 +652,21 @@ class RunInProgress:
     def _order(self, chosen: Strategy) -> Sequence[tuple[Strategy, Strategy | None]]:
         fallback = self.request.fallback and not self.is_promised
         return attempts(chosen, fallback=fallback, keeps_format=self.origin.keeps_format)
+
+    def _others_vote(self, strategy: Strategy, policy_row: str) -> bool:
+        """Return whether others than the draft vote; a vote that cannot be planned fails when it is started."""
+        if strategy not in VOTED:
+            return False
+        try:
+            vote = self._context.vote_plans.planned(strategy, self.request, policy_row, promised=self.is_promised)
+        except MetacogError:
+            return False
+        return bool(vote.options.sources)
+
+    async def _write_draft(self, *, others_vote: bool) -> None:
+        """Write the System 1 answer, or note why the model gives none; it is not asked a second time."""
+        found = await voting_draft(self._drafter, self.spend, others_vote=others_vote)
+        self.draft, self._draft_problem = found.draft, found.problem
 
     def attempts(self, chosen: Strategy) -> Iterator[tuple[Strategy, Strategy | None]]:
         """Yield the strategies to try, each with the next, without those for which the cost guard leaves too little."""
@@ -677,13 +697,12 @@ class RunInProgress:
         """
         plans = self._context.vote_plans
         self.vote = plans.planned(strategy, self.request, policy_row, promised=self.is_promised)
-        if self.draft is None and self.vote.has_draft and not self.vote.asks_ahead:
-            others_vote = bool(self.vote.options.sources)
-            found = await voting_draft(self._drafter, self.spend, others_vote=others_vote)
-            self.draft = found.draft
-            if found.problem:
+        if self.draft is None and self.vote.has_draft:
+            if not self._draft_problem and not self.vote.asks_ahead:
+                await self._write_draft(others_vote=bool(self.vote.options.sources))
+            if self._draft_problem:
                 self.vote = replace(self.vote, has_draft=False)
-                self._left_out = [found.problem]
+                self._left_out = [self._draft_problem]
         msv = self.route.msv if self.route is not None and not self.is_promised else None
         self.vote = plans.agreed(self.vote, default_agree(msv))
         if self.is_promised:

@@ -11,10 +11,10 @@ from kernel.conversation import Turn, chat_of_turns
 from kernel.outcomes import Outcome
 from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest, AnswerToken
-from services.router.service.assessment.subject import DraftAnswer, Drafter
+from services.router.service.assessment.subject import DRAFT_STAGE, DraftAnswer, Drafter
 from services.router.service.assessment.values import Routed
 
-STAGE = "system1"
+STAGE = DRAFT_STAGE
 # Source of a confidence that came with a given state.
 GIVEN = "given"
 

@@ -8,6 +8,9 @@ from kernel.conversation import ChatMessage, Turn, chat_of_turns
 from kernel.values import value
 from services.router.service.answering.values import AnswerRequest
 
+# Account of the System 1 answer, drafted or not.
+DRAFT_STAGE = "system1"
+
 
 @value
 class DraftAnswer:
