@@ -15,7 +15,7 @@ from prometheus_client import Counter, Histogram
 from chassis.serving.auth import bearer
 from chassis.telemetry import SECONDS, trace_headers
 from inference.config import BreakerSettings
-from inference.errors import EncoderUnavailable
+from inference.errors import EncoderUnavailable, InvalidReply
 from inference.http.breaker import Breaker
 from inference.http.error_replies import error_of, retry_after_s
 from inference.http.http_transport import HttpTransport
@@ -186,6 +186,7 @@ class Embeddings:
         Raises:
             CircuitOpen: While the encoder has failed too often.
             EncoderUnavailable: When it cannot be reached, does not answer in time, or reports an error of its own.
+            InvalidReply: When it replies no JSON object, or an empty one.
             InferenceError: When it finds the request wrong, or is overloaded.
         """
         until = asyncio.get_running_loop().time() + timeout_s
@@ -209,7 +210,12 @@ class Embeddings:
             self._listed_model = ""
         if reply.status != 200:
             raise error_of("encoder", model, reply)
+        return self._document(reply)
+
+    def _document(self, reply: HttpReply) -> Mapping[str, object]:
         document = parse_object(reply.body)
+        if not document:
+            raise InvalidReply(f"the encoder at {self.url} replied something else than a JSON object", url=self.url)
         EMBEDDED.inc(len(objects_of(document.get("data"))))
         return document
 

@@ -205,7 +205,8 @@ class Settings(ApiSettings):
     chat_max_body_bytes: int = Field(
         32 * 1024 * 1024,
         ge=1024,
-        description="Largest request body on /v1/chat/completions, whose messages may hold images [bytes]",
+        description="Largest request body on /v1/chat/completions, /v1/responses, /v1/messages and"
+        " /v1/messages/count_tokens, whose messages may hold images [bytes]",
     )
     passed_max_body_bytes: int = Field(
         8 * 1024 * 1024,

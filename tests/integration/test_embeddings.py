@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from inference import Embeddings, EncoderUnavailable
+from inference.errors import InvalidReply
 
 Answer = Callable[[int, dict[str, object]], web.Response]
 
@@ -218,6 +219,16 @@ async def test_what_are_no_vectors_is_reported(server: Server, embeddings: Embed
 
     with pytest.raises(EncoderUnavailable, match="something else than vectors"):
         await embeddings.embed(["a"], timeout_s=5)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>"])
+async def test_a_passed_reply_that_is_no_object_is_an_error(
+    server: Server, embeddings: Embeddings, body: bytes
+) -> None:
+    server.answer = lambda _number, _body: web.Response(body=body)
+
+    with pytest.raises(InvalidReply, match="something else than a JSON object"):
+        await embeddings.forward({"input": "a"}, timeout_s=5)
 
 
 async def test_a_server_that_states_nothing_is_waited_for_until_the_deadline(

@@ -57,10 +57,22 @@ def check_media_sources(chat: Sequence[ChatMessage], hosts: Sequence[str]) -> No
         MediaSourceNotAllowed: For the first that may not; names its field.
     """
     for place, message in enumerate(chat):
-        content = message.get("content")
-        if isinstance(content, list):
-            for number, part in enumerate(content):
-                _check(part, "", f"messages.{place}.content.{number}", hosts)
+        check_parts(message.get("content"), f"messages.{place}.content", hosts)
+
+
+def check_parts(content: object, field: str, hosts: Sequence[str]) -> None:
+    """Return if everything that the parts of one content name by URL may be fetched; a text is none.
+
+    Args:
+        content: The content.
+        field: Name of its field.
+        hosts: The hosts that are listed.
+
+    Raises:
+        MediaSourceNotAllowed: For the first that may not; names its field.
+    """
+    for number, part in enumerate(content if isinstance(content, list) else ()):
+        _check(part, "", f"{field}.{number}", hosts)
 
 
 def _check(item: Any, name: str, place: str, hosts: Sequence[str]) -> None:  # noqa: ANN401 - JSON is of any kind

@@ -59,7 +59,7 @@ def add_paths(app: Application, chats: ChatGateway, passing: PassingGateway) -> 
         `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED`.
         """
         body = counted_call(body_of_json(await request.body()), counted_fields, hosts)
-        call = await passing.parsed(body, ENDPOINTS[CallKind.TOKENIZE], caller(request).name)
+        call = await passing.parsed(body, ENDPOINTS[CallKind.TOKENIZE], caller(request).name, for_chat=True)
         events = pass_on(call, context=passing.context)
         return await until_disconnect(request, whole_reply(events, _count, error_body))
 

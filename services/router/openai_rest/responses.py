@@ -1,5 +1,7 @@
 """This module serves OpenAI's Responses API: `/v1/responses`."""
 
+from contextlib import aclosing
+
 from fastapi import Request
 from fastapi.responses import Response
 
@@ -8,6 +10,7 @@ from chassis.serving.wire import body_of_json
 from kernel.errors import MetacogError
 from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import Chunks, Events, StreamFormat, streamed_reply, whole_reply
+from services.router.service.answering.values import RunFinished
 from services.router.service.gateway.chat_completions import error_body, whole_completion
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
 from services.router.service.gateway.chat_stream import Writer
@@ -45,7 +48,9 @@ async def _response(asked: ResponseRequest, chat: StartedChat, *, store: bool) -
     if not request.stream:
         return await whole_reply(
             events,
-            lambda run, document: response_of(whole_completion(document, run, request), run.run_id, asked, store=store),
+            lambda run, document: response_of(
+                whole_completion(document, run, request), run.run_id, asked, store=bool(run.continuation)
+            ),
             error_body,
             chat.headers,
         )
@@ -53,10 +58,19 @@ async def _response(asked: ResponseRequest, chat: StartedChat, *, store: bool) -
 
     def write(run_id: str, source: Events) -> Chunks:
         writers.append(ResponseWriter(run_id, asked, store=store))
-        return writers[0].events(Writer(run_id, request).chunks(source))
+        return writers[0].events(Writer(run_id, request).chunks(_noted(source, writers[0])))
 
     def failed(error: MetacogError) -> bytes:
         return writers[0].error(error)
 
     form = StreamFormat(write=write, error=failed, end=b"", shape=error_body, headers=chat.headers)
     return await streamed_reply(events, form)
+
+
+async def _noted(events: Events, writer: ResponseWriter) -> Events:
+    """Yield the events of a run; its writer then knows whether it can be continued."""
+    async with aclosing(events) as source:
+        async for event in source:
+            if isinstance(event, RunFinished):
+                writer.finished(store=bool(event.run.continuation))
+            yield event

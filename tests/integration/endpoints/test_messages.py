@@ -358,6 +358,9 @@ async def test_an_image_from_a_host_that_is_not_listed_is_rejected_by_its_place(
         ({"temperature": 1.5}, "temperature"),
         ({"stop_sequences": [""]}, "stop_sequences"),
         ({"metacog": {"colour": "red"}}, "metacog.colour"),
+        ({"best_of": 4}, "best_of"),
+        ({"n_predict": 4}, "n_predict"),
+        ({"n_cmpl": 4}, "n_cmpl"),
     ],
 )
 async def test_a_field_that_does_not_pass_is_an_error_that_names_it(
@@ -408,8 +411,11 @@ async def test_a_key_comes_by_either_header(
 # Counting
 
 
-async def test_tokens_are_counted_by_the_models_server(client: AsyncAnthropic, scripted: ScriptedLLM) -> None:
-    counted = await client.messages.count_tokens(model="metacog", messages=HELLO, system="Be brief.")
+@pytest.mark.parametrize("model", ["metacog", "metacog/vote", "metacog/dialectic", "claude-of-ours", "scripted"])
+async def test_tokens_are_counted_by_the_models_server(
+    client: AsyncAnthropic, scripted: ScriptedLLM, model: str
+) -> None:
+    counted = await client.messages.count_tokens(model=model, messages=HELLO, system="Be brief.")
 
     assert counted.input_tokens == 2
     assert scripted.passed[-1][1]["messages"][0] == {"role": "system", "content": "Be brief."}

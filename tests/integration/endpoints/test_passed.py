@@ -80,19 +80,20 @@ async def test_a_call_is_passed_on_and_recorded_by_its_kind(
     assert set(sent) - set(asked) <= {"model", "max_tokens"}
     assert (run.call, run.outcome, run.error_reason, run.usage.http_calls) == (call, "ANSWERED", "", 1)
     assert [each.run_id for each in listed.runs] == [run.run_id]
+    assert bool(run.messages) == (call is CallKind.COMPLETION)  # what nothing answers is not stored
     assert reply.json().get("model", "scripted") in ("scripted", "metacog")
 
 
 @pytest.mark.parametrize("api", ["rest", "rpc"])
 async def test_the_kind_of_call_is_in_both_apis(suite: Suite, http: httpx.AsyncClient, api: str) -> None:
     asked: Any = RestApi(suite.router.rest, ROUTER) if api == "rest" else RpcApi(suite.router.grpc, ROUTER)
-    reply = await http.post("/tokenize", json={"prompt": "one two"})
+    reply = await http.post("/v1/completions", json={"prompt": "one two"})
     await run_of(suite, reply)
 
     run = (await asked.ask("GetRun", run_id=reply.headers["x-metacog-run-id"]))["run"]
-    [listed] = (await asked.ask("ListRuns", call="TOKENIZE", page_size=1))["runs"]
+    [listed] = (await asked.ask("ListRuns", call="COMPLETION", page_size=1))["runs"]
 
-    assert (run["call"], listed["run_id"]) == ("TOKENIZE", run["run_id"])
+    assert (run["call"], listed["run_id"]) == ("COMPLETION", run["run_id"])
     assert [turn["content"] for turn in run["messages"]] == ["one two"]
 
 

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from chassis.serving.auth import ApiKey, Keyring
+from services.router.service.answering import answer as answering
 from services.router.service.runs.values import CallKind
 from tests.support.apis import RestApi, RpcApi
 from tests.support.gateway import Suite, gateway, metacog_field
@@ -22,6 +23,7 @@ WITH_TOOLS = Shape("tools", checks=False)
 CALL: Any = {"id": "call_7", "type": "function", "function": {"name": "look_up", "arguments": '{"q": "x"}'}}
 TOOL: Any = {"type": "function", "name": "look_up", "parameters": {"type": "object"}, "strict": False}
 RING = Keyring([ApiKey(name=name, sha256=sha256(name.encode()).hexdigest()) for name in ("ann", "bob")])
+THOUGHT: Any = {"type": "reasoning", "id": "rs_1", "summary": []}
 PLAIN: Any = {"model": "metacog/system1", "input": "Say hello."}
 
 
@@ -201,6 +203,23 @@ async def test_a_response_continues_an_earlier_one_without_its_instructions(
     ]
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(("most", "kept"), [(100, False), (10_000, True)])
+async def test_store_is_whether_the_response_can_be_continued(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, stream: bool, most: int, kept: bool
+) -> None:
+    monkeypatch.setattr(answering, "MOST_KEPT_BYTES", most)
+    asked: Any = {**PLAIN, "input": "Say hello. " * 20, "store": True}
+
+    if stream:
+        last: Any = [event async for event in await suite.client.responses.create(**asked, stream=True)][-1]
+        response = last.response
+    else:
+        response = await suite.client.responses.create(**asked)
+
+    assert response.model_extra["store"] is kept
+
+
 async def test_a_conversation_is_kept_but_not_shown_with_its_run(suite: Suite) -> None:
     first = await suite.client.responses.create(**PLAIN)
     await until(lambda: suite.router.journal.flush(1))
@@ -268,6 +287,11 @@ async def test_where_contents_are_not_stored_nothing_is_continued(
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input.0.type"),
         ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]}, "input.0.content.0.type"),
         ({"metacog": {"colour": "red"}}, "metacog.colour"),
+        ({"previous_response_id": ""}, "previous_response_id"),
+        ({"previous_response_id": "resp_"}, "previous_response_id"),
+        ({"best_of": 4}, "best_of"),
+        ({"n_predict": 4}, "n_predict"),
+        ({"n_cmpl": 4}, "n_cmpl"),
     ],
 )
 async def test_a_field_that_does_not_pass_is_an_error_that_names_it(
@@ -284,9 +308,9 @@ async def test_an_image_from_a_host_that_is_not_listed_is_rejected(suite: Suite,
     parts: Any = [{"type": "input_image", "image_url": "http://10.0.0.5/a.png", "detail": "auto"}]
 
     with pytest.raises(openai.BadRequestError) as raised:
-        await suite.client.responses.create(model="metacog", input=[{"role": "user", "content": parts}])
+        await suite.client.responses.create(model="metacog", input=[THOUGHT, {"role": "user", "content": parts}])
 
-    assert raised.value.code == "media_source_not_allowed"
+    assert (raised.value.code, raised.value.param) == ("media_source_not_allowed", "input.1.content.0.image_url")
     assert scripted.bodies == []
 
 

@@ -78,6 +78,22 @@ async def test_a_system_message_of_the_caller_stays_the_only_one(router: Running
     assert ("[1]" in content, "[2]" in content) == (True, True)
 
 
+async def test_no_passage_is_kept_for_a_later_turn(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    asked: Body = {
+        "model": "metacog/system1",
+        "input": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": QUESTION}],
+        "metacog": {"knowledge": {"cite": 1}},
+    }
+    async with httpx.AsyncClient(base_url=router.rest, timeout=60) as client:
+        first = (await client.post("/v1/responses", json=asked)).json()
+        again = {"model": "metacog/system1", "input": "Again.", "previous_response_id": first["id"]}
+        (await client.post("/v1/responses", json=again)).raise_for_status()
+
+    cited, continued = _prompts(scripted)
+    assert ("two hundred metres" in cited, "two hundred metres" in continued) == (True, False)
+    assert scripted.bodies[-1]["messages"][0] == {"role": "developer", "content": "Be brief."}
+
+
 async def test_the_dialectic_reads_the_sources_too(router: RunningRouter, scripted: ScriptedLLM) -> None:
     found = (await _chat(router, "metacog/dialectic", metacog={"knowledge": {"cite": 1}}))["metacog"]
 

@@ -82,7 +82,9 @@ class ChatGateway:
             media_hosts=self.media_hosts,
             passed=self.passed,
         )
-        chat = await with_sources(guarded(parsed, self.at_most), self.search, key_name=key_name)
+        chat = await with_sources(
+            guarded(parsed, self.at_most), self.search, key_name=key_name, keeps_first=kept_from == 0
+        )
         if kept_from is not None:
             kept_from += len(chat.body["messages"]) - len(parsed.body["messages"])
         origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call, kept_from=kept_from)

@@ -33,7 +33,7 @@ class Cited:
     reason: str = ""
 
 
-async def with_sources(chat: ChatRequest, search: Search, *, key_name: str) -> ChatRequest:
+async def with_sources(chat: ChatRequest, search: Search, *, key_name: str, keeps_first: bool = False) -> ChatRequest:
     """Return a chat with the passages that it asks for, or as it is where it asks for none.
 
     They are looked up by the last turns of the conversation. Where they cannot be, the chat is answered without them,
@@ -43,13 +43,14 @@ async def with_sources(chat: ChatRequest, search: Search, *, key_name: str) -> C
         chat: The chat.
         search: Searches the knowledge base.
         key_name: Name of the API key of the chat.
+        keeps_first: Whether its first message is kept for a continuation, so that no passage may be added to it.
     """
     options = chat.options.knowledge
     if options is None:
         return chat
     found = await _found(chat, options.cite, search, key_name)
     cited = replace(chat, citations=found.citations, citations_unknown_reason=found.reason)
-    return _with_messages(cited, found.citations) if found.citations else cited
+    return _with_messages(cited, found.citations, keeps_first=keeps_first) if found.citations else cited
 
 
 async def _found(chat: ChatRequest, cite: int, search: Search, key_name: str) -> Cited:
@@ -76,11 +77,15 @@ def _seconds(chat: ChatRequest) -> float:
     return SEARCH_S if stated_ms is None else min(SEARCH_S, stated_ms / 4000)
 
 
-def _with_messages(chat: ChatRequest, citations: Sequence[Citation]) -> ChatRequest:
-    """Return the chat with the sources in its system message: its own one, or a new one before the others."""
+def _with_messages(chat: ChatRequest, citations: Sequence[Citation], *, keeps_first: bool) -> ChatRequest:
+    """Return the chat with the sources in its system message: its own one, or a new one before the others.
+
+    A message that is kept stays as it is: a later turn would send the passages again, also of deleted documents.
+    """
     text = prompts.sources(passages=[_passage(one) for one in citations]).text
     first, *others = chat.body["messages"]
-    messages = [_with_text(first, text), *others] if _takes_text(first) else [_system(text), first, *others]
+    joined = _takes_text(first) and not keeps_first
+    messages = [_with_text(first, text), *others] if joined else [_system(text), first, *others]
     return replace(
         chat,
         body={**chat.body, "messages": messages},

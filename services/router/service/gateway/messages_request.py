@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chassis.json_text import dumps
+from inference import LIMIT_ALIASES
 from kernel.errors import MalformedRequest
 from services.router.core.media_sources import check_media_sources
 from services.router.service.gateway.chat_completions import (
@@ -55,7 +56,7 @@ def chat_of_message_request(
         raise MalformedRequest("max_tokens: give the most tokens that the answer may have", field="max_tokens")
     number_field(given, "temperature", 0, 1)
     whole_number_field(given, "top_k", 0, MOST_TOKENS)
-    chat: dict[str, Any] = {name: given[name] for name in (*SAME, *more_fields) if name in given}
+    chat: dict[str, Any] = {name: given[name] for name in (*SAME, *more_fields, *LIMIT_ALIASES) if name in given}
     chat |= {"messages": _messages(given, media_hosts), "max_tokens": given["max_tokens"], **_thinking(given)}
     if "stop_sequences" in given:
         chat["stop"] = _texts(given, "stop_sequences")
@@ -76,7 +77,9 @@ def counted_call(body: object, passed: PassedFields, media_hosts: Sequence[str])
     given = {name: item for name, item in body.items() if item is not None}
     passed.check(given)
     tools = _tools({"tools": given.get("tools")})
-    return {"model": given.get("model"), "messages": _messages(given, media_hosts), **_thinking(given), **tools}
+    refused = {name: given[name] for name in LIMIT_ALIASES & given.keys()}  # by the call, as by a chat
+    messages = _messages(given, media_hosts)
+    return {"model": given.get("model"), "messages": messages, **_thinking(given), **tools, **refused}
 
 
 def _messages(given: Mapping[str, Any], media_hosts: Sequence[str]) -> list[dict[str, Any]]:

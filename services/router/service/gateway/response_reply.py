@@ -126,7 +126,7 @@ class ResponseWriter:
     Args:
         run_id: The run that it is of.
         request: Its request.
-        store: Whether it can be continued.
+        store: Whether it may be continued; whether it can be is `finished` with its run.
     """
 
     def __init__(self, run_id: str, request: ResponseRequest, *, store: bool) -> None:
@@ -150,6 +150,10 @@ class ResponseWriter:
                 written = b"".join(event for chunk in documents for event in self._events(chunk))
                 if written:
                     yield written
+
+    def finished(self, *, store: bool) -> None:
+        """Note whether the response can be continued, which its last event states."""
+        self._store = store
 
     def error(self, error: MetacogError) -> bytes:
         """Return the event of an error after the first event."""
@@ -242,5 +246,5 @@ class ResponseWriter:
         if not self._output and not self._open:
             yield from self._item(TEXT)
         yield from self._closed()
-        response = {**self._head, **_ended(self._last, chunk), "output": self._output}
+        response = {**self._head, "store": self._store, **_ended(self._last, chunk), "output": self._output}
         yield self._event(f"response.{response['status']}", response=response)

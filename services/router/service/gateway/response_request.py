@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inference import text_of
+from inference import LIMIT_ALIASES, text_of
 from kernel.errors import MalformedRequest
 from kernel.values import value
-from services.router.core.media_sources import check_media_sources
+from services.router.core.media_sources import check_parts
 from services.router.service.gateway.chat_completions import bool_field, count_field, object_field
 from services.router.service.gateway.passed_fields import PassedFields
 
@@ -62,7 +62,8 @@ def parsed_response(
     given: dict[str, Any] = {name: item for name, item in body.items() if item is not None}
     passed.check({name: item for name, item in given.items() if name != "store"})
     _check_fixed(given)
-    fields: dict[str, Any] = {name: given[name] for name in (*SAME, *SAME_TOO, *more_fields) if name in given}
+    names = (*SAME, *SAME_TOO, *more_fields, *LIMIT_ALIASES)  # the chat rejects other names of its limits
+    fields: dict[str, Any] = {name: given[name] for name in names if name in given}
     if tokens := count_field(given, "max_output_tokens"):
         fields["max_tokens"] = tokens  # which every server knows
     if given.get("stream") is True:
@@ -74,7 +75,7 @@ def parsed_response(
         instructions=_text_field(given, "instructions"),
         messages=_messages(given.get("input"), media_hosts),
         fields={**fields, **_format(given), **_tools(given)},
-        previous=_text_field(given, "previous_response_id").removeprefix(ID_PREFIX),
+        previous=_previous(given),
         store=bool_field(given, "store") if "store" in given else None,
     )
 
@@ -93,6 +94,15 @@ def _text_field(given: Mapping[str, Any], name: str) -> str:
     return text
 
 
+def _previous(given: Mapping[str, Any]) -> str:
+    """Return the run that a request continues; empty: none."""
+    name = "previous_response_id"
+    run_id = _text_field(given, name).removeprefix(ID_PREFIX)
+    if name in given and not run_id:
+        raise MalformedRequest(f"{name}: give the id of a response, or leave it out", field=name)
+    return run_id
+
+
 def _messages(given: object, media_hosts: Sequence[str]) -> list[dict[str, Any]]:
     if isinstance(given, str) and given:
         return [{"role": "user", "content": given}]
@@ -104,8 +114,16 @@ def _messages(given: object, media_hosts: Sequence[str]) -> list[dict[str, Any]]
         if not isinstance(item, dict):
             raise MalformedRequest(f"{field}: it must be an item", field=field)
         _add(chat, item, field)
-    check_media_sources(chat, media_hosts)
+        for name in ("content", "output"):
+            check_parts(_images(item.get(name)), f"{field}.{name}", media_hosts)
     return chat
+
+
+def _images(content: object) -> list[Mapping[str, Any]]:
+    """Return the images among parts, each in its place: other parts may hold any text."""
+    parts: list[Mapping[str, Any]] = content if isinstance(content, list) else []
+    names = ("image_url", "detail")
+    return [{name: part.get(name) for name in names} if part["type"] == "input_image" else {} for part in parts]
 
 
 def _add(chat: list[dict[str, Any]], item: Mapping[str, Any], field: str) -> None:

@@ -32,8 +32,16 @@ class PassingGateway:
     media_hosts: Sequence[str]
     more_fields: Sequence[str]
 
-    async def parsed(self, body: object, endpoint: PassedEndpoint, key_name: str) -> PassedRequest:
+    async def parsed(
+        self, body: object, endpoint: PassedEndpoint, key_name: str, *, for_chat: bool = False
+    ) -> PassedRequest:
         """Return the call in `body`, with the model that serves it.
+
+        Args:
+            body: The request as JSON has it.
+            endpoint: Where it came in.
+            key_name: Name of the API key of the request.
+            for_chat: Whether it is about a chat, which may name a strategy: the default model serves it then.
 
         Raises:
             MetacogError: As `named_target` and `parsed_call`.
@@ -41,14 +49,16 @@ class PassingGateway:
         return parsed_call(
             body,
             endpoint,
-            await self._target(model_name(body), endpoint.call),
+            await self._target(model_name(body), endpoint.call, for_chat=for_chat),
             key_name=key_name,
             media_hosts=self.media_hosts,
             passed=PassedFields(self.more_fields, endpoint.fields),
         )
 
-    async def _target(self, asked: str, call: CallKind) -> NamedTarget:
+    async def _target(self, asked: str, call: CallKind, *, for_chat: bool) -> NamedTarget:
         named = self.aliases.get(asked, asked)
+        if for_chat and named in MODELS:
+            return NamedTarget(asked=asked)
         if not named or named in MODELS:
             return named_target(asked, named, (), call=call)
         models = await self.offered.answering(asked)

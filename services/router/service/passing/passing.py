@@ -156,7 +156,7 @@ class PassedRun:
             run_id=self.run_id,
             created_at=self._created_at,
             key_name=request.key_name,
-            messages=request.turns,
+            messages=request.turns if request.endpoint.generates else (),  # whole documents that nothing answers
             messages_digest=messages_digest(request.turns),
             request_digest=sha256(dumps(request.body)).hexdigest(),
             answer=text,
