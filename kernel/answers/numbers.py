@@ -36,7 +36,7 @@ MAGNITUDES = {
 }
 # Units that are too short to be distinguished from algebra by their length.
 _SHORT_UNIT_NAMES = (
-    "m g s h l L J N W V A K C F cm mm km kg mg ml mL ft in lb oz hr Hz kW MB GB TB KB am pm mi yd sq cu % °"
+    "m g s h l L J N W V A K C F cm mm km kg mg ml mL ft in lb oz hr Hz kW MB GB TB KB am pm AM PM mi yd sq cu % °"
 )
 _SHORT_UNITS = frozenset(_SHORT_UNIT_NAMES.split())
 _LONG_UNIT_NAMES = "lbs min mins hrs kmh mph kWh kHz MHz GHz USD EUR GBP cents percent"
@@ -69,6 +69,7 @@ _SPELLINGS = tuple(
         (r"\\[dtc]frac", r"\\frac"),
         (r"\\(?:times|cdot)|[\u00d7·⋅]", "*"),
         (r"\^\{?\\circ\}?", "°"),
+        (r"(?<=[\d\s])([aApP])\.[ ]?([mM])\b\.?", r" \1\2"),
         (r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}", r" \1"),
         (r"\\frac\{\s*(-?\d+)\s*\}\{\s*(\d+)\s*\}|\\frac(\d)(\d)", r" \1\3/\2\4 "),
     )

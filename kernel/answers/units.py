@@ -1,8 +1,7 @@
 """Units distinguish numbers: 10 km is 10,000 m and not 10 miles, and 5 euros are not 5 dollars (papers.md 2.3).
 
-A fixed table has the names that count as units, since a word after a number rarely is one: "5 in total" has none.
-`pint` converts; it is loaded where two different units of measurement meet, and not before. Currencies are never
-converted.
+A fixed table has the names that count as units, since a word after a number rarely is one: "5 in total" has none. It
+has their exact sizes too. Currencies are never converted, but for their hundredths.
 
 Source: ours (papers.md 2.3); which names are read is ours.
 """
@@ -12,44 +11,64 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
 from kernel.answers.numbers import decimal_places, has_finite_decimal, number_in, spelled
 from kernel.values import value
 
-# Each unit with its name in `pint` and further names in the singular; names of three letters are read in any case.
-_MEASURES = """
-mm millimeter | cm centimeter | m meter | km kilometer | in inch | ft foot feet | yd yard yds | mi mile |
-nmi nautical_mile nauticalmile | lightyear light_year | mg milligram | g gram | kg kilogram kilo kgs | lb pound lbs |
-ounce ounce | tonne metric_ton metricton | shortton short_ton | s second sec secs | min minute mins |
-h hour hr hrs | day day | week week | month month | year year yrs | decade decade | century century |
-millisecond millisecond | mL milliliter ml | L liter l | cup cup | tbsp tablespoon | tsp teaspoon | quart quart |
-gallon gallon gal | floz fluid_ounce fluidounce | acre acre | hectare hectare | kelvin kelvin | angle degree |
-°C degree_Celsius C celsius centigrade degreecelsius degreescelsius degreecentigrade degreescentigrade |
-°F degree_Fahrenheit F fahrenheit degreefahrenheit degreesfahrenheit |
-byte byte | KB kilobyte | MB megabyte | GB gigabyte | TB terabyte | J joule | smallcalorie calorie | kcal kilocalorie |
-W watt | kW kilowatt | horsepower horsepower | pascal pascal | kPa kilopascal | psi psi | N newton | V volt |
-A ampere amp | ohm ohm | Hz hertz | kHz kilohertz | MHz megahertz | GHz gigahertz
+# By what they measure: each unit with its size in base units, and its names in the singular; names of three letters and
+# more are read in any case.
+_MEASURES = {
+    "m": """
+mm .001 millimeter | cm .01 centimeter | m 1 meter | km 1000 kilometer | in .0254 inch | ft .3048 foot feet |
+yd .9144 yard yds | mi 1609.344 mile | nmi 1852 nauticalmile | lightyear 9460730472580800""",
+    "kg": """
+mg .000001 milligram | g .001 gram | kg 1 kilogram kilo kgs | lb .45359237 pound lbs | ounce .028349523125 |
+tonne 1000 metricton | shortton 907.18474""",
+    "s": """
+s 1 second sec secs | min 60 minute mins | h 3600 hour hr hrs | day 86400 | week 604800 | month 2629800 |
+year 31557600 yr yrs | decade 315576000 | century 3155760000 | millisecond .001""",
+    "m^3": """
+mL .000001 milliliter ml | L .001 liter l | cup .0002365882365 | tbsp .00001478676478125 tablespoon |
+tsp .00000492892159375 teaspoon | quart .000946352946 | gallon .003785411784 gal | floz .0000295735295625 fluidounce""",
+    "m^2": "acre 4046.8564224 | hectare 10000",
+    "angle": "arcdegree 1",
+    "kelvin": """
+kelvin 1 | °C 1 C celsius centigrade degreecelsius degreescelsius degreecentigrade degreescentigrade |
+°F 5/9 F fahrenheit degreefahrenheit degreesfahrenheit""",
+    "byte": "byte 1 | KB 1000 kilobyte | MB 1000000 megabyte | GB 1000000000 gigabyte | TB 1000000000000 terabyte",
+    "kg*m^2/s^2": "J 1 joule | smallcalorie 4.184 | kcal 4184 kilocalorie",
+    "kg*m^2/s^3": "W 1 watt | kW 1000 kilowatt | horsepower 745.69987158227022",
+    "kg/m/s^2": "pascal 1 | kPa 1000 kilopascal | psi 8896443230521/1290320000",
+    "kg*m/s^2": "N 1 newton",
+    "kg*m^2/A/s^3": "V 1 volt",
+    "A": "A 1 ampere amp",
+    "kg*m^2/A^2/s^3": "ohm 1",
+    "s^-1": "Hz 1 hertz | kHz 1000 kilohertz | MHz 1000000 megahertz | GHz 1000000000 gigahertz",
+}
+# Currencies with their size, and hundredths of them; then times of day, which are no measure of time.
+_UNCONVERTED = """
+USD 1 $ dollar usdollar | EUR 1 € euro | GBP 1 £ poundsterling poundssterling britishpound | JPY 1 yen |
+CNY 1 yuan renminbi rmb chineseyuan | INR 1 ₹ rupee indianrupee | KRW 1 ₩ | CAD 1 canadiandollar |
+AUD 1 australiandollar | CHF 1 franc swissfranc | MXN 1 peso mexicanpeso | RUB 1 ruble rouble | SEK 1 krona kronor |
+NOK 1 | DKK 1 | ZAR 1 rand | BRL 1 | am 1 AM | pm 1 PM
 """
-_CURRENCIES = """
-USD $ dollar usdollar | EUR € euro | GBP £ poundsterling poundssterling britishpound | JPY yen |
-CNY yuan renminbi rmb chineseyuan | INR ₹ rupee indianrupee | KRW ₩ | CAD canadiandollar | AUD australiandollar |
-CHF franc swissfranc | MXN peso mexicanpeso | RUB ruble rouble | SEK krona kronor | NOK | DKK | ZAR rand | BRL |
-cent | pence
-"""
+_HUNDREDTHS = {f"{currency}cent": currency for currency in ("USD", "EUR", "CAD", "AUD", "ZAR")} | {"pence": "GBP"}
 # Names of several units: such a unit is equal to each of them.
 _SEVERAL = {
     "pound": ("lb", "GBP"),
     "oz": ("ounce", "floz"),
     "ton": ("shortton", "tonne"),
-    "degree": ("°C", "°F", "angle"),
+    "degree": ("°C", "°F", "arcdegree"),
     "calorie": ("smallcalorie", "kcal"),
     "¥": ("JPY", "CNY"),
+    "cent": tuple(name for name in _HUNDREDTHS if name.endswith("cent")),
 }
 _SEVERAL_NAMES = {"ounce": "oz", "°": "degree"}
 _COMPOUNDS = {"mph": "mi/h", "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "kwh": "kW*h", "kilowatthour": "kW*h"}
-# Temperatures have a zero of their own, and stand alone.
-_TEMPERATURES = frozenset(["°C", "°F"])
+# Temperatures have a zero of their own [kelvin].
+_ZEROS = {"°C": Fraction("273.15"), "°F": Fraction("459.67") * Fraction(5, 9)}
+# Such a unit is none with others: neither squared, nor by the hour.
+_ALONE = frozenset([*_ZEROS, *_SEVERAL, "am", "pm"]) - {"cent"}
 _MOST_TERMS = 3
 
 _BRITISH = (("metre", "meter"), ("litre", "liter"), ("gramme", "gram"))
@@ -103,18 +122,33 @@ class _Scale:
     zero: Fraction
 
 
-def _table(text: str) -> dict[str, tuple[str, ...]]:
+def _table(text: str) -> dict[str, tuple[Fraction, Sequence[str]]]:
     rows = (row.split() for row in text.split("|"))
-    return {row[0]: tuple(row[1:]) for row in rows}
+    return {unit: (Fraction(size), names) for unit, size, *names in rows}
 
 
-_MEASURE_NAMES, _CURRENCY_NAMES = _table(_MEASURES), _table(_CURRENCIES)
-_UNITS = {
-    name if len(name) < 3 or not name.islower() else name.casefold(): unit
-    for table in (_MEASURE_NAMES, _CURRENCY_NAMES)
-    for unit, names in table.items()
-    for name in (unit, *names, *([unit.casefold()] if table is _CURRENCY_NAMES else ()))
-} | {**{name: name for name in _SEVERAL}, **_SEVERAL_NAMES}
+def _powers(unit: str) -> list[Term]:
+    """Return the units with their powers that `_spelled` wrote as one text."""
+    above, *below = unit.split("/")
+    sides = [*((one, 1) for one in above.split("*")), *((one, -1) for one in below)]
+    return [(name, side * int(power or 1)) for one, side in sides for name, _, power in [one.partition("^")]]
+
+
+_MEASURE_NAMES = {unit: (of, *row) for of, text in _MEASURES.items() for unit, row in _table(text).items()}
+_UNCONVERTED_NAMES = _table(_UNCONVERTED)
+_CURRENCIES = frozenset([*_UNCONVERTED_NAMES, *_HUNDREDTHS, "cent", "¥"]) - {"am", "pm"}
+_UNITS = (
+    {
+        name if len(name) < 3 or not name.islower() else name.casefold(): unit
+        for unit, names in [
+            *((unit, names) for unit, (_, _, names) in _MEASURE_NAMES.items()),
+            *((unit, [unit.casefold(), *names]) for unit, (_, names) in _UNCONVERTED_NAMES.items()),
+        ]
+        for name in (unit, *names)
+    }
+    | {name: name for name in (*_SEVERAL, *_HUNDREDTHS)}
+    | _SEVERAL_NAMES
+)
 
 
 def unit_name(currency: str, beside: str) -> str:
@@ -125,11 +159,14 @@ def unit_name(currency: str, beside: str) -> str:
         beside: The words after it.
 
     Returns:
-        The unit: that of the words where all of them are one; else that of the sign.
+        The unit: that of the words where all of them are one, by the sign's currency unless they name one; else that of
+        the sign.
 
     Example:
         >>> unit_name("", "kilometers per hour"), unit_name("", "km/h"), unit_name("", "sq. ft"), unit_name("$", "")
         ('km/h', 'km/h', 'ft^2', 'USD')
+        >>> unit_name("$", "USD"), unit_name("$", "per hour"), unit_name("", "am"), unit_name("", "pm")
+        ('USD', 'USD/h', 'am', 'pm')
         >>> unit_name("", "in total"), unit_name("", "apples"), unit_name("", "a"), unit_name("$", "tip")
         ('', '', '', 'USD')
     """
@@ -141,14 +178,17 @@ def unit_name(currency: str, beside: str) -> str:
 @lru_cache(maxsize=4_096)
 def _terms(beside: str, sign: str) -> str | None:
     first, *below = _PER.split(beside)
-    powers = dict[str, int]({sign: 1} if sign else {})
+    powers = dict[str, int]()
     parts = [(phrase, 1) for phrase in first.split("*") if first] + [(phrase, -1) for phrase in below]
     for phrase, side in parts:
         found = _factor(phrase.strip())
         if found is None:
             return None
         for unit, power in found:
-            powers[unit] = powers.get(unit, 0) + side * power
+            meant = sign if side * power > 0 and sign in _SEVERAL.get(unit, ()) else unit
+            powers[meant] = powers.get(meant, 0) + side * power
+    if sign and not any(unit in _CURRENCIES and power > 0 for unit, power in powers.items()):
+        powers[sign] = powers.get(sign, 0) + 1
     return _spelled(powers)
 
 
@@ -159,7 +199,7 @@ def _spelled(powers: dict[str, int]) -> str | None:
     alone = len(above) + len(below) == 1 and max(powers.values()) == 1
     if not above or len(above) + len(below) > _MOST_TERMS or max(map(abs, powers.values())) > 3:
         return None
-    if not alone and (_TEMPERATURES.union(_SEVERAL) & powers.keys()):
+    if not alone and _ALONE & powers.keys():
         return None
     return "/".join(["*".join(above), *below])
 
@@ -218,7 +258,7 @@ def with_units(forms: Iterable[str]) -> list[str]:
         (['10 lb'], ['10 pound'], [])
     """
     found = [(form, one.unit) for form in forms if (one := quantity(form)) is not None]
-    return [form for form, unit in found if unit not in _SEVERAL] or [form for form, _ in found]
+    return [form for form, unit in found if not _has_several(unit)] or [form for form, _ in found]
 
 
 def same_quantity(a: Quantity, b: Quantity) -> bool:
@@ -285,13 +325,12 @@ def homes(answers: Sequence[CountedNumber]) -> list[int]:
     groups = _groups_of_units(answers, found)
     joined = set[int]()
     sizes = [sum(answers[place].count for place in group) for group in groups]
+    of_number = dict[str, list[int]]()
+    for at, group in enumerate(groups):
+        for number in {answers[place].number for place in group}:
+            of_number.setdefault(number, []).append(at)
     for members in _by_size(_without_unit(answers, found), answers):
-        number = answers[members[0]].number
-        fits = [
-            at
-            for at, group in enumerate(groups[: len(sizes)])
-            if at not in joined and any(found[place] and answers[place].number == number for place in group)
-        ]
+        fits = [at for at in of_number.get(answers[members[0]].number, ()) if at not in joined]
         if fits:
             home = min(fits, key=lambda at: (-sizes[at], groups[at][0]))
             joined.add(home)
@@ -307,7 +346,7 @@ def _groups_of_units(answers: Sequence[CountedNumber], found: Sequence[Quantity 
     is_one_unit = len({one.unit for one in found if one is not None}) == 1
     definite, several = dict[Identity, list[int]](), dict[Identity, list[int]]()
     for place, one in enumerate(found):
-        if one is not None and (is_one_unit or one.unit in _SEVERAL):
+        if one is not None and (is_one_unit or _has_several(one.unit)):
             (definite if is_one_unit else several).setdefault((one.unit, one.number), []).append(place)
         elif one is not None:
             definite.setdefault(_identities(one)[0], []).append(place)
@@ -315,7 +354,7 @@ def _groups_of_units(answers: Sequence[CountedNumber], found: Sequence[Quantity 
     for members in _by_size(list(several.values()), answers):
         of = found[members[0]]
         assert of is not None
-        fits = [group for identity, group in definite.items() if identity in _identities(of)]
+        fits = [definite[one] for one in _identities(of) if one in definite]
         home = min(fits, key=lambda group: (-sum(answers[at].count for at in group), group[0]), default=None)
         if home is None:
             groups.append(members)
@@ -341,28 +380,26 @@ def _identities(one: Quantity) -> list[Identity]:
     return [(scale.dimension, scale.factor * one.number + scale.zero) for scale in _scales(one.unit)]
 
 
+def _has_several(unit: str) -> bool:
+    return len(_scales(unit)) > 1
+
+
 @lru_cache(maxsize=1_024)
 def _scales(unit: str) -> tuple[_Scale, ...]:
-    return tuple(map(_scale, _SEVERAL.get(unit, (unit,))))
+    """Return the scale of a unit in each of its meanings."""
+    meanings = ([(meant, power) for meant in _SEVERAL.get(name, (name,))] for name, power in _powers(unit))
+    return tuple(map(_scale, product(*meanings)))
 
 
-def _scale(unit: str) -> _Scale:
-    above, *below = unit.split("/")
-    powers = [*((one, 1) for one in above.split("*")), *((one, -1) for one in below)]
-    terms = [(name, side * int(power or 1)) for one, side in powers for name, _, power in [one.partition("^")]]
-    money = " ".join(f"{name}^{power}" for name, power in terms if name in _CURRENCY_NAMES)
-    measures = " * ".join(f"{_MEASURE_NAMES[name][0]}**{power}" for name, power in terms if name in _MEASURE_NAMES)
-    if not measures:
-        return _Scale(dimension=money, factor=Fraction(1), zero=Fraction(0))
-    none, one = (_registry().Quantity(Fraction(many), measures).to_base_units() for many in (0, 1))
-    zero = Fraction(none.magnitude)
-    base = " ".join(sorted(f"{name}^{power}" for name, power in none.unit_items()))
-    return _Scale(dimension=f"{money} {base}", factor=Fraction(one.magnitude) - zero, zero=zero)
-
-
-@lru_cache(maxsize=1)
-def _registry() -> Any:  # noqa: ANN401 - a registry makes its own types
-    """Return the units of `pint`, whose numbers are fractions here."""
-    from pint import UnitRegistry
-
-    return UnitRegistry(non_int_type=Fraction)
+def _scale(terms: Iterable[Term]) -> _Scale:
+    factor, zero, bases = Fraction(1), Fraction(0), dict[str, int]()
+    for name, power in terms:
+        if name in _MEASURE_NAMES:
+            of, size, _ = _MEASURE_NAMES[name]
+        else:
+            of, size = (_HUNDREDTHS[name], Fraction(1, 100)) if name in _HUNDREDTHS else (name, Fraction(1))
+        factor, zero = factor * size**power, _ZEROS.get(name, zero)
+        for base, times in _powers(of):
+            bases[base] = bases.get(base, 0) + times * power
+    dimension = " ".join(f"{base}^{power}" for base, power in sorted(bases.items()) if power)
+    return _Scale(dimension=dimension, factor=factor, zero=zero)
