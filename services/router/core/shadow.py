@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
 
-from kernel.answers import AnswerType, canonical, listed_options, rules_of
+from kernel.answers import AnswerType, canonical, listed_options, rules_of, same_canonical
 from kernel.answers.equality import is_expression
 from kernel.values import value
 from kernel.votes.drafts import draft_answer, draft_type
@@ -51,7 +51,8 @@ class AnswerAgreement:
 def agreement(question: str, one: str, other: str, answer_type: AnswerType | None = None) -> AnswerAgreement:
     """Return whether two texts give the same answer to a question, by the equality of its type, as votes do.
 
-    Expressions that are not spelled alike are left open: to compare them may take long, and this is no place to wait.
+    Numbers are compared with their units. Expressions that are not spelled alike are left open: to compare them may
+    take long, and this is no place to wait.
 
     Args:
         question: The question.
@@ -98,7 +99,7 @@ def _compared(one: str | None, other: str | None, answer_type: AnswerType, optio
         return _unknown(UnknownAgreement.WORDING)
     if rules.is_mathematical and (is_expression(first) or is_expression(second)):
         return _unknown(UnknownAgreement.MATHEMATICS)
-    return AnswerAgreement(agrees=False)  # of other types, equal answers have one canonical form
+    return AnswerAgreement(agrees=same_canonical(first, second, answer_type))  # no expression is left to compute
 
 
 def _contains(one: str, other: str) -> bool:

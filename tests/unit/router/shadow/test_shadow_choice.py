@@ -44,6 +44,15 @@ def test_answers_are_compared_by_the_equality_of_their_type(
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "agrees"),
+    [("$18", "18", True), ("10", "10 km", True), ("10 km", "10,000 m", True), ("10 km", "10 miles", False)],
+)
+def test_numbers_are_compared_with_their_units(one: str, other: str, *, agrees: bool) -> None:
+    assert agreement("How many?", one, other, AnswerType.NUMBER) == AnswerAgreement(agrees=agrees)
+    assert agreement("How many?", other, one, AnswerType.NUMBER) == AnswerAgreement(agrees=agrees)
+
+
+@pytest.mark.parametrize(
     ("question", "one", "other", "answer_type", "reason"),
     [
         (SUM, "It is 4.", " ", None, "NO_ANSWER"),
