@@ -14,7 +14,7 @@ from evals.harness.arms import Call
 from evals.harness.item_records import content_digest
 from evals.items import Item
 from evals.recording.values import CheckRecord, ItemRecord, RecordedAnswer
-from kernel.answers import canonical, is_right, same_canonical
+from kernel.answers import canonical, cluster_forms, is_right
 from kernel.msv.signals import YES, yes_probability
 from kernel.seeds import derived_seed
 from kernel.votes.drafts import draft_answer
@@ -183,18 +183,13 @@ def _short(reason: str) -> str:
 
 
 def _alike(answers: Mapping[str, Sequence[RecordedAnswer]], item: Item) -> Mapping[str, Sequence[RecordedAnswer]]:
-    """Return the answers with equal ones spelled alike, as a vote compares them, and long ones as digests."""
-    known: list[str] = []
-    mathematics = client_mathematics()
+    """Return the answers with equal ones spelled alike, in whatever order they came, and long ones as digests."""
+    given = [one.answer for each in answers.values() for one in each if one.answer is not None]
+    clusters = cluster_forms(given, item.answer_type, mathematics=client_mathematics())
+    named = {form: one.canonical for one in clusters for form in one.spellings}
 
     def kept(answer: str | None) -> str | None:
-        if answer is None:
-            return None
-        same = next(
-            (one for one in known if same_canonical(answer, one, item.answer_type, mathematics=mathematics)), None
-        )
-        known.extend([] if same is not None else [answer])
-        return _kept(answer if same is None else same)
+        return None if answer is None else _kept(named.get(answer, answer))
 
     return {name: [one.spelled(kept(one.answer)) for one in each] for name, each in answers.items()}
 
