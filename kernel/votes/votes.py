@@ -18,7 +18,7 @@ from kernel.answers import (
     same_canonical,
 )
 from kernel.answers.equality import number_form
-from kernel.answers.units import CountedNumber, homes, with_units
+from kernel.answers.units import CountedNumber, homes, quantity, same_quantity, with_units
 from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.thresholds import reaches
@@ -323,6 +323,30 @@ def grouped_by_key(keys: Sequence[str | None], votes: Sequence[Vote]) -> tuple[V
         return (not _passes(group, votes), -len(group.votes), -group.log_odds, group.votes[0])
 
     return tuple(sorted(groups, key=rank))
+
+
+def changed_lead(before: Sequence[VoteGroup], after: Sequence[VoteGroup], answer_type: AnswerType) -> bool:
+    """Return whether another answer leads after a vote than before it; a unit that joins a number is no other answer.
+
+    Args:
+        before: The groups before the vote, the leading one first.
+        after: Those after it.
+        answer_type: Type of the answers.
+
+    Example:
+        >>> bare = VoteGroup(canonical="10", votes=(0,), log_odds=0.0)
+        >>> km, mi = (VoteGroup(canonical=f"10 {unit}", votes=(0, 1), log_odds=0.0) for unit in ("km", "mi"))
+        >>> [changed_lead([one], [other], AnswerType.NUMBER) for one, other in ((bare, km), (km, km), (km, mi))]
+        [False, False, True]
+    """
+    if not before or not after or before[0].canonical == after[0].canonical:
+        return bool(after) and not before
+    first, second = (quantity(groups[0].canonical) for groups in (before, after))
+    if not rules_of(answer_type).is_numeric or (second is None and first is not None):
+        return True
+    if first is None or second is None:
+        return not set(before[0].votes) <= set(after[0].votes)
+    return not same_quantity(first, second)
 
 
 def shown_vote(group: VoteGroup, votes: Sequence[Vote]) -> int:

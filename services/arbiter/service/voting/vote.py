@@ -30,6 +30,7 @@ from kernel.votes.votes import (
     VoteRule,
     VoteSource,
     VoteStop,
+    changed_lead,
     next_source,
     shown_vote,
     source_name,
@@ -287,7 +288,7 @@ class VoteRun:
         return answered
 
     async def _count(self, source: VoteSource, answered: Answered) -> None:
-        led_by = self._groups[0].votes[0] if self._groups else None
+        led_by = self._groups[:1]
         self._votes.append(Vote(source=source, answer=answered.answer, passes_tests=answered.passes_tests))
         question = self._voters.question
         self._groups = await self._mathematics.run(
@@ -305,7 +306,7 @@ class VoteRun:
             invalid_reason="" if canonical is not None and not answered.reason else answered.reason,
             completion_tokens=answered.tokens,
             truncated=answered.truncated,
-            changed_lead=bool(self._groups) and self._groups[0].votes[0] != led_by,
+            changed_lead=changed_lead(led_by, self._groups, question.answer_type),
             duration_ms=answered.duration_ms,
             source_model=_parted(source).model,
             written=None if canonical is None else answered.answer,

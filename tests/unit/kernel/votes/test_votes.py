@@ -1,6 +1,6 @@
 """Votes: who is asked next, when asking stops, and who wins. Source of the rules: papers.md 5.1."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from kernel.votes.votes import (
     VoteRule,
     VoteSource,
     VoteStop,
+    changed_lead,
     default_agree,
     is_comparable,
     next_source,
@@ -216,3 +217,24 @@ def test_the_groups_of_equal_votes_do_not_depend_on_their_order() -> None:
     }
 
     assert len(sizes) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "changes"),
+    [
+        (["10", "10 km", "10 mi", "10 mi"], [True, False, False, True]),  # the first leads with km, then with miles
+        (["10 km", "10 mi", "10"], [True, False, False]),
+        (["10 pounds", "10 lb", "10"], [True, False, False]),
+        (["10 pounds", "£10", "10 lb", "10 lb"], [True, False, False, True]),
+        (["10 km", "10,000 m", "5", "5", "5"], [True, False, False, False, True]),
+        ([r"\sqrt{25}", "5 km"], [True, False]),
+        ([None, "5"], [False, True]),
+    ],
+)
+def test_another_answer_leads_when_its_number_or_unit_is_another(
+    answers: list[str | None], changes: list[bool]
+) -> None:
+    cast = votes(*answers)
+    groups = [vote_groups(cast[:many], AnswerType.NUMBER) for many in range(len(cast) + 1)]
+
+    assert [changed_lead(*pair, AnswerType.NUMBER) for pair in pairwise(groups)] == changes
