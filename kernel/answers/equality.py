@@ -85,16 +85,26 @@ def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathema
     if a == b or not rules.is_mathematical:
         return a == b
     if rules.is_numeric and (" " in a or " " in b):
-        first, second = quantity(a), quantity(b)
-        if first is not None and second is not None:
-            return same_quantity(first, second)
-        a, b = number_form(a), number_form(b)
-        if a == b:
+        if same_number(a, b):
             return True
+        a, b = number_form(a), number_form(b)
     # Two numbers are compared by their canonical forms alone, and so are words.
     numbers = [form for form in (a, b) if _is_number(form)]
     expressions = [form for form in (a, b) if is_expression(form)]
     return len(expressions) > 0 and len(numbers) + len(expressions) == 2 and mathematics.same(a, b)
+
+
+def same_number(a: str, b: str) -> bool:
+    """Return whether two canonical forms are equal as numbers with their units; expressions are not computed.
+
+    Example:
+        >>> same_number("10 km", "10000 m"), same_number("10 km", "10"), same_number("10 km", "10 mi")
+        (True, True, False)
+    """
+    first, second = quantity(a), quantity(b)
+    if first is not None and second is not None:
+        return same_quantity(first, second)
+    return number_form(a) == number_form(b)
 
 
 def number_form(form: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
 
-from kernel.answers import AnswerType, canonical, listed_options, rules_of, same_canonical
-from kernel.answers.equality import is_expression
+from kernel.answers import AnswerType, canonical, listed_options, rules_of
+from kernel.answers.equality import is_expression, same_number
 from kernel.values import value
 from kernel.votes.drafts import draft_answer, draft_type
 from kernel.votes.votes import is_comparable
@@ -99,7 +99,8 @@ def _compared(one: str | None, other: str | None, answer_type: AnswerType, optio
         return _unknown(UnknownAgreement.WORDING)
     if rules.is_mathematical and (is_expression(first) or is_expression(second)):
         return _unknown(UnknownAgreement.MATHEMATICS)
-    return AnswerAgreement(agrees=same_canonical(first, second, answer_type))  # no expression is left to compute
+    # Equal answers of other types have one canonical form.
+    return AnswerAgreement(agrees=rules.is_numeric and same_number(first, second))
 
 
 def _contains(one: str, other: str) -> bool:
