@@ -23,7 +23,7 @@ WITH_TOOLS = Shape("tools", checks=False)
 CALL: Any = {"id": "call_7", "type": "function", "function": {"name": "look_up", "arguments": '{"q": "x"}'}}
 TOOL: Any = {"type": "function", "name": "look_up", "parameters": {"type": "object"}, "strict": False}
 RING = Keyring([ApiKey(name=name, sha256=sha256(name.encode()).hexdigest()) for name in ("ann", "bob")])
-THOUGHT: Any = {"type": "reasoning", "id": "rs_1", "summary": []}
+THOUGHT: Any = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [1, {"text": "hm"}]}
 PLAIN: Any = {"model": "metacog/system1", "input": "Say hello."}
 
 

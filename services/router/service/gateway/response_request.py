@@ -123,7 +123,11 @@ def _images(content: object) -> list[Mapping[str, Any]]:
     """Return the images among parts, each in its place: other parts may hold any text."""
     parts: list[Mapping[str, Any]] = content if isinstance(content, list) else []
     names = ("image_url", "detail")
-    return [{name: part.get(name) for name in names} if part["type"] == "input_image" else {} for part in parts]
+    return [{name: part.get(name) for name in names} if _is_image(part) else {} for part in parts]
+
+
+def _is_image(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type") == "input_image"
 
 
 def _add(chat: list[dict[str, Any]], item: Mapping[str, Any], field: str) -> None:
