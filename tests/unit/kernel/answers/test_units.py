@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -303,7 +304,7 @@ PINT = {
     "decade": (10, "year"),  # theirs is a logarithm
     "acre": (43_560, "foot**2"),  # theirs is the surveyors'
 }
-REGISTRY = UnitRegistry(non_int_type=Fraction)
+REGISTRY: Any = UnitRegistry(non_int_type=Fraction)
 
 
 @pytest.mark.parametrize("unit", [*_MEASURE_NAMES, *_COMPOUNDS.values()])
