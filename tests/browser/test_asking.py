@@ -23,11 +23,13 @@ async def phases(tab: Tab) -> dict[str, str]:
     return {phase: status for phase, status in (text.split(" : ") for text in await tab.texts(".phase"))}
 
 
-async def test_a_single_pass_answer_has_an_unknown_confidence(tab: Tab) -> None:
+async def test_a_single_pass_answer_has_the_share_of_right_ones_as_its_confidence(tab: Tab) -> None:
     await tab.ask("Why is the sky blue?", "system1")
     await tab.answered()
 
-    assert (await tab.texts(".answer .facts div"))[0].startswith("Confidence unknown")
+    confidence = (await tab.texts(".answer .facts div"))[0]
+    assert confidence.startswith("Confidence 0.")
+    assert "how often System 1 is right" in confidence
     assert "no assessor ran" in await tab.text(".decision .headline")
     assert await tab.page.locator(".gauge").count() == 0
 
