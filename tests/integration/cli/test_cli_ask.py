@@ -47,7 +47,7 @@ async def test_an_answer_has_a_line_that_summarizes_its_run(suite: Suite) -> Non
     status, out, err = await metacog(suite, "ask", "Is 91 prime?", "--strategy", "system1")
 
     assert (status, out) == (OK, "It is 7 times 13.\n")
-    assert "SYSTEM ONE · system1 · confidence unknown" in err
+    assert "SYSTEM ONE · system1 · confidence 0.55 (answers, prior)" in err
 
 
 async def test_everything_behind_an_answer_is_drawn(suite: Suite, scripted: ScriptedLLM) -> None:
