@@ -157,7 +157,7 @@ def test_the_error_for_an_invalid_line_names_it(tmp_path: Path, line: str, compl
         ((), USAGE, "give --share, --fit or both; for a cascade --cost"),
         (("--escalate", "strong"), USAGE, "give --cost or --share, or both, as the limit of the cascade"),
         (("--cost", 1, "--fit"), USAGE, "a cascade is chosen without --fit"),
-        (("--share", 2), USAGE, "give a number of at most 1"),
+        (("--share", 2), USAGE, "Input should be less than or equal to 1"),
         (
             ("--share", 0.2, "--records", "/nowhere/records.jsonl"),
             USAGE,
