@@ -5,6 +5,7 @@ from datetime import UTC
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from metacog.arbiter.v1.vote_pb2 import VoteFinished, VoteMode
 from metacog.common.v1.confidence_pb2 import ConfidenceState
 from metacog.common.v1.msv_pb2 import MSV
 from metacog.router.v1.router_pb2 import DecisionRule, PromiseOutcome, PromiseStage, PromiseState, RouteResponse, Run
@@ -19,6 +20,7 @@ from kernel.msv import ABBREVIATIONS, CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
 from kernel.policy import Strategy
 from kernel.votes.states import marked_confidence, promise_in_words, state_in_words
+from kernel.votes.votes import first_shown
 
 UNKNOWN = "unknown"
 
@@ -193,8 +195,23 @@ def panel_stop(reason: str | None) -> str:
 
 
 def escalation_reason(reason: str | None) -> str:
-    """Return why a stronger model was asked."""
-    return _ESCALATION_REASONS.get(reason or "", words(reason))
+    """Return why a stronger model was asked.
+
+    Example:
+        >>> escalation_reason("ABSTAINED"), escalation_reason(None)
+        ('No vote was valid', 'Reason unknown')
+    """
+    return _ESCALATION_REASONS.get(reason, words(reason)) if reason else "Reason unknown"
+
+
+def winner(account: VoteFinished) -> str:
+    """Return the winner of votes as the vote that answers for it writes it; empty where no vote is valid."""
+    if not account.groups:
+        return ""
+    winning = account.groups[0]
+    programs = [vote.index for vote in account.votes if vote.mode == VoteMode.VOTE_MODE_PROGRAM]
+    shown = first_shown(winning.votes, programs=programs, without_unit=winning.without_unit)
+    return next((vote.written for vote in account.votes if vote.index == shown), "") or account.winner
 
 
 def mode_reason(reason: str | None) -> str:
@@ -323,6 +340,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "stage_panel": stage_panel,
     "stage_text": stage_text,
     "system": system,
+    "winner": winner,
     "words": words,
     "zip": zip,
 }

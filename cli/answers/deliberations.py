@@ -28,6 +28,25 @@ def show_account(run: Run, *, has_printed_note: bool = False) -> None:
         stdout.print(drawing_answers.task(run.task))
 
 
+def show_kept(run: Run) -> None:
+    """Print the assessments, votes and critiques of a run that was cancelled before it had a result."""
+    for asked in run.deliberation.assessments:
+        stdout.print(text(f"state of {asked.agent}", "bold"), drawing.state(asked.msv))
+    if run.vote.votes:
+        heading("vote")
+        stdout.print(drawing_answers.cast(run.vote.votes))
+    if run.arbitration.critiques:
+        heading("arbitration")
+        for each in run.arbitration.critiques:
+            stdout.print(drawing_answers.critique(each))
+    if run.task.assessments or run.task.votes:
+        heading("delegation")
+    if run.task.assessments:
+        stdout.print(drawing_answers.assessments(run.task.assessments))
+    if run.task.votes:
+        stdout.print(drawing_answers.agents_votes(run.task.votes))
+
+
 def show_escalation(run: Run) -> None:
     """Print what became of the stronger model, where the votes had one behind them."""
     if run.HasField("escalation"):

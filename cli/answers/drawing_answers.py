@@ -7,6 +7,7 @@ from metacog.arbiter.v1.arbiter_pb2 import (
     ArbitrationFinished,
     ArbitrationMode,
     ArbitrationVariant,
+    Critique,
     FailureRegime,
     Measures,
     StoppingReason,
@@ -34,6 +35,7 @@ from chassis.serving.wire import optional, word
 from cli.answers.drawing import resources
 from cli.terminal.output import UNKNOWN, bar, facts, number, snippet, table, text
 from kernel.votes.states import ProbabilityState, marked_confidence, promise_in_words, state_in_words
+from kernel.votes.votes import first_shown
 
 MEASURES = {
     "entropy_solver": "entropy of the solvers [nats]",
@@ -83,15 +85,19 @@ def arbitration(done: ArbitrationFinished) -> RenderableType:
         text("solvers", "bold"),
         distribution(done, done.solver, done.solver_invalid),
     ]
-    for critique in done.critiques:
-        content = critique.text if critique.succeeded else f"failed: {critique.failure}"
-        parts.append(text(f"critique of solver {critique.solver} by {critique.agent}: {snippet(content, 400)}"))
+    parts += [critique(each) for each in done.critiques]
     if done.arbiter or done.arbiter_invalid:
         parts += [
             text("arbiter", "bold"),
             distribution(done, done.arbiter, done.arbiter_invalid),
         ]
     return Group(*parts, measures(done.measures), _arbitrated(done))
+
+
+def critique(given: Critique) -> RenderableType:
+    """Draw the critique of a solver."""
+    content = given.text if given.succeeded else f"failed: {given.failure}"
+    return text(f"critique of solver {given.solver} by {given.agent}: {snippet(content, 400)}")
 
 
 def measures(found: Measures) -> RenderableType:
@@ -137,7 +143,7 @@ def _arbitrated(done: ArbitrationFinished) -> RenderableType:
 def votes(done: VoteFinished) -> RenderableType:
     """Draw the votes in the order in which they came, and how the vote ended."""
     winning = done.groups[0].votes if done.groups else ()
-    winner = next((written_vote(vote) for vote in done.votes if winning and vote.index == winning[0]), None)
+    winner = _written_winner(done)
     valid = len(done.votes) - done.invalid
     outcome = _in_words(word(VoteOutcome, done.outcome)) or UNKNOWN
     ending = facts(
@@ -148,8 +154,22 @@ def votes(done: VoteFinished) -> RenderableType:
             "left out": "; ".join(done.left_out),
         }
     )
-    rows = [_cast(vote) for vote in done.votes]
-    return Group(table(["vote", "source", "mode", "answer", "tokens", ""], rows), ending)
+    return Group(cast(done.votes), ending)
+
+
+def _written_winner(done: VoteFinished) -> str | None:
+    """Return the winner as the vote that answers for it writes it; None where no vote is valid."""
+    if not done.groups:
+        return None
+    winning = done.groups[0]
+    programs = [vote.index for vote in done.votes if vote.mode == VoteMode.VOTE_MODE_PROGRAM]
+    shown = first_shown(winning.votes, programs=programs, without_unit=winning.without_unit)
+    return next((written_vote(vote) for vote in done.votes if vote.index == shown), None)
+
+
+def cast(given: Sequence[VoteCast]) -> RenderableType:
+    """Draw votes in the order in which they came."""
+    return table(["vote", "source", "mode", "answer", "tokens", ""], [_cast(vote) for vote in given])
 
 
 def _cast(vote: VoteCast) -> list[str]:
@@ -229,8 +249,13 @@ def task(done: TaskFinished) -> RenderableType:
     """Draw a task: self-assessments, votes, executor, answer and label."""
     parts: list[RenderableType] = [assessments(done.assessments)] if done.assessments else []
     if len(done.votes) > 1:
-        parts.append(table(["agent", "answer", "weight", ""], [_vote(each) for each in done.votes]))
+        parts.append(agents_votes(done.votes))
     return Group(*parts, _task_ending(done))
+
+
+def agents_votes(given: Sequence[Vote]) -> RenderableType:
+    """Draw the answers of agents to a task."""
+    return table(["agent", "answer", "weight", ""], [_vote(each) for each in given])
 
 
 def _vote(vote: Vote) -> list[str]:
@@ -283,8 +308,11 @@ def _task_ending(done: TaskFinished) -> RenderableType:
 
 
 def _answer(done: TaskFinished) -> str:
-    """Return the answer of a task as the first vote that won writes it."""
-    return next((written_vote(each) or done.answer for each in done.votes if each.won), done.answer)
+    """Return the answer of a task as the first vote that won writes it, of those that state its unit."""
+    won = [place for place, each in enumerate(done.votes) if each.won]
+    without_unit = [place for place in won if done.votes[place].unit_assumed]
+    shown = written_vote(done.votes[first_shown(won, without_unit=without_unit)]) if won else None
+    return shown or done.answer
 
 
 def label(given: AnswerLabel) -> str:

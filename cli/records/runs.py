@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Annotated
 
 import typer
+from metacog.assigner.v1.assigner_pb2 import DeliberationFinished
 from metacog.common.v1.answer_pb2 import OUTCOME_CANCELLED, Outcome
 from metacog.common.v1.confidence_pb2 import ConfidenceState
 from metacog.common.v1.msv_pb2 import MSV
@@ -22,7 +23,7 @@ from rich.table import Column, Table
 
 from chassis.serving.wire import optional, word
 from cli.answers import drawing
-from cli.answers.deliberations import show_account, show_escalation, show_measured_state
+from cli.answers.deliberations import show_account, show_escalation, show_kept, show_measured_state
 from cli.answers.drawing_answers import promised
 from cli.records.shadow import shadow
 from cli.terminal.client import Service, in_path
@@ -158,17 +159,23 @@ def _explain(run: Run) -> None:
         stdout.print(drawing.decision(run.route))
     if run.outcome == OUTCOME_CANCELLED:
         stdout.print(text(_finished(run)), soft_wrap=True)
+        _print_stages(run.deliberation)
+        show_kept(run)
         return
     done = run.deliberation
     if done.HasField("roles"):
         stdout.print(drawing.matrix(done.roles.optimum, done.roles.assignment))
+    _print_stages(done)
+    show_account(run)
+    show_escalation(run)
+    show_measured_state(run)
+
+
+def _print_stages(done: DeliberationFinished) -> None:
     for stage in done.stages:
         by = f"{word(Stage, stage.stage)} by {word(Role, stage.role)} ".lower()
         stdout.print(text(f"{by}{stage.agent}", "bold"))
         stdout.print(text(stage.text or stage.failure), soft_wrap=True)
-    show_account(run)
-    show_escalation(run)
-    show_measured_state(run)
 
 
 def _finished(run: Run) -> str:

@@ -4,7 +4,7 @@ Source: ours (papers.md 5.1). Everything is deterministic given the votes in the
 here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from math import log
@@ -361,9 +361,25 @@ def shown_vote(group: VoteGroup, votes: Sequence[Vote]) -> int:
         >>> shown_vote(VoteGroup(canonical="4", votes=(2,), log_odds=0.0), votes)
         2
     """
-    in_words = [index for index in group.votes if votes[index].source.mode is not VoteMode.PROGRAM]
-    with_unit = [index for index in in_words if index not in group.without_unit]
-    return (with_unit or in_words or group.votes)[0]
+    programs = [index for index in group.votes if votes[index].source.mode is VoteMode.PROGRAM]
+    return first_shown(group.votes, programs=programs, without_unit=group.without_unit)
+
+
+def first_shown(votes: Sequence[int], *, programs: Collection[int] = (), without_unit: Collection[int] = ()) -> int:
+    """Return the vote that is shown for an answer [>= 0]: the first in words, of those with a unit if any have one.
+
+    Args:
+        votes: Their numbers, in the order in which they came, at least one [>= 0].
+        programs: Those that a program gave [>= 0].
+        without_unit: Those that state no unit, where others do [>= 0].
+
+    Example:
+        >>> first_shown([0, 2, 3], programs=[2], without_unit=[0]), first_shown([0, 2], programs=[2], without_unit=[0])
+        (3, 0)
+    """
+    in_words = [index for index in votes if index not in programs]
+    with_unit = [index for index in in_words if index not in without_unit]
+    return (with_unit or in_words or votes)[0]
 
 
 def _passes(group: VoteGroup, votes: Sequence[Vote]) -> bool:

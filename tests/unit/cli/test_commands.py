@@ -194,16 +194,37 @@ def test_a_given_state_needs_no_question(metacog: Metacog, service: ScriptedServ
 
 
 @pytest.mark.parametrize(
-    ("account", "finished"),
+    ("account", "finished", "kept"),
     [
-        ({"measurements": [], "stages": [{"stage": "THESIS"}], "assessments": [{}, {}]}, "2 assessments, 1 stages"),
-        ({"solver_results": [], "critiques": [{}]}, "1 critiques"),
-        ({"groups": [], "votes": [{"index": 0}]}, "1 votes"),
-        (None, "nothing"),
+        (
+            {
+                "measurements": [],
+                "stages": [{"stage": "THESIS", "agent": "ada", "text": "It is odd."}],
+                "assessments": [{"agent": "ben", "msv": {"correctness": 0.9}}, {"agent": "ada"}],
+            },
+            "2 assessments, 1 stages",
+            ["It is odd.", "state of ben", "0.90"],
+        ),
+        (
+            {"solver_results": [], "critiques": [{"agent": "cleo", "text": "It forgets.", "succeeded": True}]},
+            "1 critiques",
+            ["cleo: It forgets."],
+        ),
+        ({"groups": [], "votes": [{"index": 0, "agent": "ada", "answer": "41"}]}, "1 votes", ["ada", "41"]),
+        (
+            {
+                "decision": None,
+                "assessments": [{"agent": "ada", "threshold": 0.625}],
+                "votes": [{"agent": "ben", "answer": "43", "weight": 0.25}],
+            },
+            "1 assessments, 1 votes",
+            ["0.625", "ben", "43"],
+        ),
+        (None, "nothing", []),
     ],
 )
 def test_a_cancelled_run_says_what_it_had_finished(
-    metacog: Metacog, service: ScriptedService, account: object, finished: str
+    metacog: Metacog, service: ScriptedService, account: object, finished: str, kept: list[str]
 ) -> None:
     run = {"run_id": "r", "outcome": "CANCELLED", "created_at": "2026-03-01T12:30:00.25Z", "deliberation": account}
     service.reply("GET /v1/runs/r", json={"run": run})
@@ -211,5 +232,7 @@ def test_a_cancelled_run_says_what_it_had_finished(
     done = metacog("runs", "show", "r", "--explain", "--router", service.url)
 
     assert (done.status, f"finished until then: {finished}" in done.out) == (OK, True)
+    assert [part for part in kept if part not in done.out.partition("finished until then")[2]] == []
+    assert "none: no" not in done.out  # what was never counted is not claimed to be none
     assert "2026-03-01 12:30:00" in done.out
     assert re.search(r"confidence +unknown", done.out)

@@ -114,6 +114,37 @@ def test_the_winner_of_a_vote_is_drawn_as_it_is_written(capsys: pytest.CaptureFi
     assert "17 3 54" not in out
 
 
+def test_the_winner_of_a_vote_is_the_first_that_states_its_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    cast = {"agent": "ada", "mode": "REASONED"}
+    given = ["10", "10 km", "10 km"]
+    done = {
+        "votes": [
+            {**cast, "index": index, "answer": answer, "written": f"= {answer}"} for index, answer in enumerate(given)
+        ],
+        "groups": [{"answer": "10 km", "votes": [0, 1, 2], "without_unit": [0]}],
+        "winner": "10 km",
+        "outcome": "DECIDED",
+        "stop_reason": "AGREED",
+    }
+
+    out = drawn(capsys, votes(from_rest(done, VoteFinished)))
+
+    assert re.search(r"winner +(.*)", out)[1].strip() == "= 10 km"  # type: ignore[index]
+
+
+def test_the_answer_of_a_task_is_the_first_vote_that_states_its_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    won = {"won": True, "weight": 0.5}
+    given = [
+        {**won, "agent": "ada", "answer": "10", "written": "10", "unit_assumed": "km"},
+        {**won, "agent": "ben", "answer": "10 km", "written": "10 km"},
+    ]
+    done = {"outcome": "ANSWERED", "answer": "10 km", "votes": given}
+
+    out = drawn(capsys, task(from_rest(done, TaskFinished)))
+
+    assert re.search(r"(?m)^answer +(\d.*)", out)[1].strip() == "10 km"  # type: ignore[index]
+
+
 def test_an_undefined_measure_has_its_reason_and_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
     out = drawn(capsys, arbitrated(ARBITRATION))
 

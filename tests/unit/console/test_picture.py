@@ -205,6 +205,37 @@ def test_an_answer_is_shown_as_it_is_written() -> None:
     assert "17 3 54" not in shown
 
 
+def test_the_headline_of_votes_is_the_first_that_states_the_unit_of_the_winner() -> None:
+    votes = [cast(0, "10", written="10"), cast(1, "10 km", mode="PROGRAM", written="10.0 km")]
+    votes.append(cast(2, "10 km", written="= 10 km"))
+    account = {
+        "votes": votes,
+        "groups": [{"answer": "10 km", "votes": [0, 1, 2], "without_unit": [0]}],
+        "winner": "10 km",
+        "outcome": "DECIDED",
+        "stop_reason": "AGREED",
+    }
+
+    shown = drawn("panels/votes.html", picture=ended_as(run("vote", deliberation=account)))
+
+    assert '<p class="headline">= 10 km <small>' in shown
+
+
+def test_a_stronger_model_that_was_called_for_a_reason_of_a_newer_service_was_called() -> None:
+    asked = {"model": "large", "reason": "OF_A_NEWER_SERVICE", "answered": True, "error": ""}
+    failed = asked | {"answered": False, "error": "BACKEND_UNAVAILABLE"}
+    decided = {"model": "large", "answered": False, "error": ""}
+
+    gave, gave_none, votes_decided = (
+        drawn("panels/votes.html", picture=ended_as(run("cascade", escalation=each)))
+        for each in (asked, failed, decided)
+    )
+
+    assert "Reason unknown: the stronger model large gave the answer." in gave
+    assert "Reason unknown, and the stronger model large gave no answer: BACKEND_UNAVAILABLE" in gave_none
+    assert "The stronger model large was not called: the votes decided." in votes_decided
+
+
 def test_votes_appear_as_they_come_and_stay_when_the_run_has_ended() -> None:
     votes = [cast(0, "4", mode="DRAFT"), cast(1, None), cast(2, "4")]
     live = pictured([event("routed", route("vote")), *(event("vote_cast", vote) for vote in votes[:2])])
