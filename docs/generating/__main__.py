@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from chassis.serving.swagger.document import COMMENTS
-from docs.generating import contract, faults, notices, settings, soak, what_holds
+from docs.generating import contract, faults, notices, openapi, settings, soak, what_holds
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,6 +18,7 @@ def files() -> dict[Path, str]:
         ROOT / "cli" / "operation" / "settings.yaml": settings.catalogue(),
         ROOT / "docs" / "rest.md": contract.rest_page(services),
         ROOT / "docs" / "grpc.md": contract.grpc_page(services),
+        **openapi.documents(ROOT),
         COMMENTS: contract.comments(services),
         ROOT / faults.PAGE: faults.page(ROOT),
         ROOT / soak.PAGE: soak.page(ROOT),
@@ -38,6 +39,7 @@ def main() -> int:
         sys.stdout.write(f"stale: {names}; make them again with: make docs\n")
         return 1
     for path in stale:
+        path.parent.mkdir(exist_ok=True)
         path.write_text(made[path])
     return 0
 

@@ -1,4 +1,4 @@
-"""This module generates the reference of both APIs from the contracts: `docs/rest.md` and `docs/grpc.md`.
+"""This module generates the lists of operations of both APIs from the contracts: `docs/rest.md` and `docs/grpc.md`.
 
 The descriptors are built anew from `proto/`, since the generated code does not carry the comments.
 """
@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from google.api import annotations_pb2  # registers the HTTP rule with the options of methods
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
-    FieldDescriptorProto,
     FileDescriptorProto,
     FileDescriptorSet,
     MethodDescriptorProto,
@@ -23,17 +22,8 @@ from metacog.common.v1 import rest_pb2  # registers the options of enums
 
 from configuration.services import GRPC_PORTS, REST_PORTS
 
-SCALARS = {
-    FieldDescriptorProto.TYPE_DOUBLE: "number",
-    FieldDescriptorProto.TYPE_FLOAT: "number",
-    FieldDescriptorProto.TYPE_INT32: "integer",
-    FieldDescriptorProto.TYPE_INT64: "integer",
-    FieldDescriptorProto.TYPE_BOOL: "boolean",
-    FieldDescriptorProto.TYPE_STRING: "string",
-}
 # Field numbers of descriptor.proto, by which comments name their place.
 MESSAGE, ENUM, SERVICE, IN_MESSAGE, IN_ENUM, IN_SERVICE = 4, 5, 6, 2, 2, 2
-TIMESTAMP = ".google.protobuf.Timestamp"
 
 
 @dataclass(frozen=True)
@@ -124,37 +114,39 @@ def http(method: MethodDescriptorProto) -> tuple[str, str]:
 
 
 def rest_page(described: Described) -> str:
-    """Return REST: each operation with its body and reply, then the shared shapes."""
+    """Return REST: what all operations have in common, examples, and every operation with what it does."""
     head = Path(__file__).with_name("rest.head.md").read_text()
-    return "\n".join([head, *_operations(described, rest=True), *_shapes(described)])
+    return "\n".join([head, *_index(described)])
 
 
 def grpc_page(described: Described) -> str:
     """Return gRPC: each method; requests and replies are spelled as on REST."""
     head = Path(__file__).with_name("grpc.head.md").read_text()
-    return "\n".join([head, *_operations(described, rest=False)])
+    return "\n".join([head, *_operations(described)])
 
 
-def _operations(described: Described, *, rest: bool) -> Iterator[str]:
-    for name, port in (REST_PORTS if rest else GRPC_PORTS).items():
+def _index(described: Described) -> Iterator[str]:
+    for name, port in REST_PORTS.items():
         service = name.capitalize()
-        title = (
-            f"## {service}, port {port}" if rest else f"## {described.packages[service]}.{service}Service, port {port}"
-        )
-        yield f"{title}\n\n{described.comments[f'{service}Service']}\n"
+        about = described.comments[f"{service}Service"].partition("\n\n")[0]
+        yield f"## {service}, port {port}\n\n{about} Fields and errors: [openapi/{name}.json](openapi/{name}.json).\n"
+        yield "| operation | what it does |\n|---|---|"
         for method in described.services[service]:
-            yield _rest(described, service, method) if rest else _grpc(described, service, method)
+            verb, path = http(method)
+            text = described.comments[f"{service}Service.{method.name}"].partition("\n\n")[0].replace("|", "\\|")
+            yield f"| `{verb} {path}` | {text}{' Streams its events.' if method.server_streaming else ''} |"
+        yield ""
 
 
-def _rest(described: Described, service: str, method: MethodDescriptorProto) -> str:
-    verb, path = http(method)
-    text = described.comments[f"{service}Service.{method.name}"]
-    reply = f"[{_short(method.output_type)}](#{_short(method.output_type).lower()})"
-    if method.server_streaming:
-        reply = f"the last event's content, or with `Accept: text/event-stream` every event of {reply}"
-    given = "query" if verb in ("GET", "DELETE") else "body"
-    asks = _fields(described, method.input_type, given)
-    return f"### {verb} {path}\n\n{text}\n\n{asks}Reply: {reply}.\n"
+def _operations(described: Described) -> Iterator[str]:
+    for name, port in GRPC_PORTS.items():
+        service = name.capitalize()
+        yield (
+            f"## {described.packages[service]}.{service}Service, port {port}\n\n"
+            f"{described.comments[f'{service}Service']}\n"
+        )
+        for method in described.services[service]:
+            yield _grpc(described, service, method)
 
 
 def _grpc(described: Described, service: str, method: MethodDescriptorProto) -> str:
@@ -165,65 +157,11 @@ def _grpc(described: Described, service: str, method: MethodDescriptorProto) -> 
     return f"### {service}.{method.name}\n\n`{call}`, on REST `{verb} {path}`\n\n{text}\n"
 
 
-def _fields(described: Described, name: str, given: str) -> str:
-    message = described.messages[name]
-    if not message.field:
-        return ""
-    lines = [f"| {given} | type | meaning |", "|---|---|---|", *_lines(described, name, message)]
-    return "\n".join(lines) + "\n\n"
-
-
-def _lines(described: Described, name: str, message: DescriptorProto) -> Iterator[str]:
-    for part in message.field:
-        text = described.comments[f"{name}.{part.name}"].replace("\n\n", " ").replace("|", "\\|")
-        yield f"| `{part.name}` | {_kind(described, part)} | {text} |"
-
-
-def _kind(described: Described, part: FieldDescriptorProto) -> str:
-    """Return type of a field as JSON has it."""
-    many = part.label == FieldDescriptorProto.LABEL_REPEATED
-    if part.type == FieldDescriptorProto.TYPE_MESSAGE:
-        nested = described.messages.get(part.type_name)
-        if nested is not None and nested.options.map_entry:
-            return f"object of {_kind(described, nested.field[1])}"
-        text = "timestamp" if part.type_name == TIMESTAMP else _message(described, part.type_name)
-    elif part.type == FieldDescriptorProto.TYPE_ENUM:
-        text = " or ".join(f"`{value}`" for value in described.enums[part.type_name])
-    else:
-        text = SCALARS[part.type]
-    return f"list of {text}" if many else text
-
-
-def _message(described: Described, name: str) -> str:
-    """Return a message by its shape; one that only wraps a mapping is that mapping on REST."""
-    only = described.messages[name].field
-    if len(only) == 1 and only[0].name.startswith("by_"):
-        return _kind(described, only[0])
-    return f"[{_short(name)}](#{_short(name).lower()})"
-
-
-def _shapes(described: Described) -> Iterator[str]:
-    """Return every message that an operation can bring, by name; requests stand with their operations."""
-    asked = {method.input_type for methods in described.services.values() for method in methods}
-    yield "## Shapes\n"
-    for name in sorted(described.messages, key=_short):
-        message = described.messages[name]
-        wraps = len(message.field) == 1 and message.field[0].name.startswith("by_")
-        if name in asked or wraps or message.options.map_entry:
-            continue
-        yield (
-            f"### {_short(name)}\n\n{described.comments.get(name, '')}\n\n{_fields(described, name, 'field')}".rstrip()
-            + "\n"
-        )
-
-
 def _short(name: str) -> str:
-    """Return last part of a name, with the service where two have the same.
+    """Return the last part of a name.
 
     Example:
-        >>> _short(".metacog.router.v1.RunStarted"), _short(".metacog.delegation.v1.AnswerToken")
-        ('RunStarted', 'DelegationAnswerToken')
+        >>> _short(".metacog.router.v1.RunStarted")
+        'RunStarted'
     """
-    last = name.rsplit(".", 1)[-1]
-    twice = ("AnswerToken", "SubmitFeedbackRequest", "SubmitFeedbackResponse")
-    return f"Delegation{last}" if last in twice and ".delegation." in name else last
+    return name.rsplit(".", 1)[-1]
