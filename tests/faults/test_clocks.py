@@ -76,10 +76,10 @@ async def test_the_age_of_a_run_follows_the_databases_clock(
         await connection.execute(RUN, ("a-day-old-there-only", DAY - timedelta(seconds=25)))
         await connection.execute(RUN, ("not-yet-a-day-old", DAY - timedelta(minutes=10)))
         async with forgetful_router(scripted, database, tmp_path) as router:
-            logged = await router.until_said("old runs deleted")
+            logged = await router.until_said("old records deleted")
             left = await stored(connection)
 
-    assert (logged["runs"], left) == (1, {"not-yet-a-day-old"})
+    assert (logged["count"], left) == (1, {"not-yet-a-day-old"})
 
 
 @pytest.mark.parametrize("by_s", [-70, 70])
@@ -89,7 +89,7 @@ async def test_no_run_is_deleted_while_the_clocks_differ_by_more_than_a_minute(
     async with shifted(database, by_s) as connection:
         await connection.execute(RUN, ("a-year-old", 365 * DAY))
         async with forgetful_router(scripted, database, tmp_path) as router:
-            logged = await router.until_said("old runs stay for now")
+            logged = await router.until_said("old records stay for now")
             left = await stored(connection)
 
     assert "the clocks of this process and of the database differ by" in logged["problem"]
