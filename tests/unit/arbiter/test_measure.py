@@ -44,7 +44,7 @@ async def test_spellings_of_one_answer_count_as_one() -> None:
         answer_type=AnswerType.NUMBER, solver_answers=["$1,200", "1200.0", "12"], arbiter_answers=["1200"]
     )
 
-    assert found.solver == {"1200": 2, "12": 1}
+    assert found.solver == {"1200 USD": 2, "12": 1}
 
 
 async def test_the_type_is_inferred_from_the_answers_and_reported() -> None:

@@ -41,11 +41,11 @@ def test_solvers_and_arbiter_share_their_canonical_forms() -> None:
         [["$12", "x"], ["12.0"]], ["12", None], AnswerForm(answer_type=AnswerType.NUMBER), mathematics=IN_THIS_PROCESS
     )
 
-    assert found.solvers == [["12", None], ["12"]]
-    assert found.arbiter == ["12", None]
+    assert found.solvers == [["12 USD", None], ["12 USD"]]
+    assert found.arbiter == ["12 USD", None]
     assert (found.tally.solver_invalid, found.tally.arbiter_invalid) == (1, 1)
     # Each spelling is there once; the first in code point order stands for them.
-    assert found.spelled == {"12": min(Counter(["$12", "12.0", "12"]))}
+    assert found.spelled == {"12 USD": min(Counter(["$12", "12.0", "12"]))}
 
 
 def test_digits_of_other_scripts_are_read() -> None:

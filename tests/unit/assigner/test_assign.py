@@ -187,7 +187,7 @@ async def test_given_fitness_must_be_complete_and_in_range(level: float | None) 
     with pytest.raises(MalformedRequest) as raised:
         await assign(AssignRequest(agents=TWO, fitness=incomplete))
 
-    assert raised.value.metadata == {"role": "EVALUATOR", "agent": "ben"}
+    assert raised.value.metadata == {"field": "fitness", "role": "EVALUATOR", "agent": "ben"}
 
 
 async def test_given_fitness_must_name_every_role() -> None:

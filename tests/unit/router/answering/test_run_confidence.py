@@ -1,5 +1,7 @@
 """Where the confidence of a run comes from, and why it is null."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernel.learning.kind_shares import KindShares
@@ -54,7 +56,11 @@ def test_a_confidence_of_its_own_goes_before_the_record() -> None:
         (ConfidenceInAnswer(strategy="system1", outcome=Outcome.ABSTAINED), "there is no answer"),
         (found(is_default_model=False), "a named model answered: labels are kept of the default model alone"),
         (found(Strategy.DIALECTIC), "the text that the dialectic ended with could not be assessed"),
-        (found(Strategy.CASCADE), "the stronger model answered alone, and no vote says how sure its answer is"),
+        (
+            replace(found(Strategy.CASCADE), is_escalated=True),
+            "the stronger model answered alone, and no vote says how sure its answer is",
+        ),
+        (found(Strategy.VOTE), "no labels say how probably a reply with tools, JSON or images is right"),
         (found(Strategy.DELEGATION), "the strategy reported none"),
     ],
 )
