@@ -2,6 +2,7 @@
 
 import time
 from itertools import permutations
+from typing import Any
 
 from evals.items import Item
 from evals.recording.calls import item_record, recorded_vote
@@ -26,7 +27,7 @@ def test_a_vote_whose_expression_takes_too_long_to_compare_is_invalid_and_holds_
 def test_equal_answers_are_spelled_alike_in_whatever_order_they_came() -> None:
     item = Item(id="i", dataset="d", question="?", answer="10 km", answer_type=AnswerType.NUMBER)
     checks = CheckRecord(inside=None, inside_logprob=None, alone=None, alone_logprob=None)
-    draft = {"msv": {"parts": {}}, "usage": {"stages": {}}}
+    draft: Any = {"msv": {"parts": {}}, "usage": {"stages": {}}}
 
     for given in permutations(["10", "10 km", "10000 m", "10 mi", "10 km"]):
         answers = [RecordedAnswer(answer=one, right=True, tokens=1, seconds=1.0) for one in given]
