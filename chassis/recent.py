@@ -34,7 +34,7 @@ class RecentDocuments:
         Args:
             name: Name of the API key, and identifier of the request.
             document: The document as JSON.
-            number: Its place among all that were recorded [>= 1]; 0 where nobody asks for it.
+            number: Its place among all that were recorded [>= 1]; 0 where it is not used.
         """
         if name in self._documents:
             self._bytes -= len(self._documents.pop(name)[1])

@@ -1,6 +1,6 @@
 r"""Numbers are read exactly: every number is a fraction, none is a float.
 
-Thousands separators are dropped, and what stands beside the number is told apart from it: a currency, or words that may
+Thousands separators are dropped, and what is beside the number is separated from it: a currency, or words that may
 be a unit (`kernel.answers.units` knows which are). A percent sign is dropped, so that 50% is the number 50 and not 0.5
 (questions ask "what percentage"; `is_right` also accepts the other reading).
 """

@@ -276,7 +276,7 @@ def vote_groups(
 def _with_units(
     keys: Sequence[str | None], forms: Sequence[str | None], votes: Sequence[Vote]
 ) -> tuple[VoteGroup, ...]:
-    """Return the groups of numbers, after those that are equal without their units were told apart by these."""
+    """Return the groups of numbers, separated by unit where numbers are equal."""
     valid = [(place, key, form) for place, (key, form) in enumerate(zip(keys, forms, strict=True)) if key and form]
     found = homes([CountedNumber(number=key, form=form) for _, key, form in valid])
     with_unit = {place for place, _, form in valid if number_form(form) != form}

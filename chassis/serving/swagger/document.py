@@ -161,7 +161,7 @@ class _Walk:
         self._seen = set[str]()
 
     def message(self, schema: Document, message: Descriptor) -> None:
-        """Describe the object that spells `message`, wherever it stands in `schema`."""
+        """Describe the object that spells `message`, at any place in `schema`."""
         for node in self._nodes(schema, "items"):
             if "properties" in node:
                 node["description"] = comments()[message.full_name]

@@ -1,4 +1,4 @@
-"""These shapes of requests, replies and errors stand in the OpenAPI document; model servers may send further fields."""
+"""These schemas of requests, replies and errors are part of the OpenAPI document; model servers may send further fields."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Requests of many values are rejected before they are parsed, whatever stands in their texts."""
+"""Requests of many values are rejected before they are parsed, whatever their texts contain."""
 
 import time
 from collections.abc import Sequence

@@ -76,7 +76,7 @@ async def test_two_that_agree_end_the_vote(api: Api, scripted: ScriptedLLM) -> N
     assert (end["degraded"], end["degraded_reasons"]) == (False, [])
 
 
-async def test_votes_are_told_apart_by_their_units(api: Api, scripted: ScriptedLLM) -> None:
+async def test_votes_with_different_units_are_different_answers(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = Spoken(answers("10", "10 miles", "10 km", "10,000 m"))
 
     end = await api.ask("Vote", question="How far is it?", answer_type="NUMBER", agree=3, seed=7)

@@ -6,6 +6,7 @@ Every vote is the client's own request, passed on as System 1 passes it on; so t
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,8 +138,9 @@ class ReplyVotes:
             yield kept(nothing, withheld(task.promise, NOT_COMPARED, ""))
             return
         ballot = _Ballot(self._models, self._chat, task, spend)
-        async for cast in ballot.votes():
-            yield RelayedEvent(name="vote_cast", data=cast)
+        async with aclosing(ballot.votes()) as votes:
+            async for cast in votes:
+                yield RelayedEvent(name="vote_cast", data=cast)
         account, order = ballot.account(), ballot.valid_replies()
         escalation = await self._escalated(ballot, task, spend)
         if escalation is not None and escalation.reply is not None:
