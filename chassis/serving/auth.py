@@ -88,7 +88,7 @@ class Keyring:
     def owner(self, key: ApiKey, name: str) -> ApiKey:
         """Return the key of the holder called `name`, for whom the holder of `key` acts; with no name, `key`.
 
-        The owner may do what both may, and acts for nobody else. An owner without a key of its own may do what `key` may.
+        The owner may do what both may, and acts for nobody else. An owner without a key may do what `key` may.
         Without keys nobody owns anything, and every caller is the same one.
 
         Raises:

@@ -1,4 +1,4 @@
-"""These schemas of requests, replies and errors are part of the OpenAPI document; model servers may send further fields."""
+"""These schemas of requests, replies and errors are in the OpenAPI document; servers may send further fields."""
 
 from collections.abc import Mapping
 from typing import Any
