@@ -217,7 +217,9 @@ def _runs_with_feedback() -> Select[tuple[RunRow, Any]]:
 
 def _listed_runs() -> Select[tuple[str, Any, Any]]:
     """Select runs as they are listed: without the conversations, of which one can have megabytes."""
-    listed = RunRow.document.op("-", return_type=JSONB())(cast("continuation", String))
+    # A document that is no object, which another version may have left, has no field to leave out.
+    shorter = RunRow.document.op("-", return_type=JSONB())(cast("continuation", String))
+    listed = case((func.jsonb_typeof(RunRow.document) == "object", shorter), else_=RunRow.document)
     return select(RunRow.run_id, listed.label("listed"), _feedback().label("feedback"))
 
 
