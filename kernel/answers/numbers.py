@@ -36,7 +36,7 @@ MAGNITUDES = {
 }
 # Units that are too short to be distinguished from algebra by their length.
 _SHORT_UNIT_NAMES = (
-    "m g s h l L J N W V A K C F cm mm km kg mg ml mL ft in lb oz hr Hz kW MB GB TB KB am pm AM PM mi yd sq cu % °"
+    "m g s h l L J N W V A K C F cm mm km kg mg ml mL ft in lb oz hr Hz kW MB GB TB KB am pm AM PM mi yd sq cu % ° ¢"
 )
 _SHORT_UNITS = frozenset(_SHORT_UNIT_NAMES.split())
 _LONG_UNIT_NAMES = "lbs min mins hrs kmh mph kWh kHz MHz GHz USD EUR GBP cents percent"
@@ -55,7 +55,7 @@ _NO_UNITS = frozenset([*_NO_UNIT_NAMES.split(), *_PART_NAMES.split(), *(f"{part}
 # Letters that are magnitudes beside a currency: $50K, 2.5M USD.
 _MONEY = {"k": 10**3, "m": 10**6, "mn": 10**6, "mm": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12, "tn": 10**12}
 _MONEY_NAMES = frozenset(["usd", "eur", "gbp", "dollar", "dollars", "euro", "euros", "pound", "pounds"])
-_UNIT = re.compile(r"[^\W\d_]{1,20}\.?(?:\^?\{?-?[1-3]\}?)?|°[CF]?|[%$€£¥₹₩]")
+_UNIT = re.compile(r"[^\W\d_]{1,20}\.?(?:\^?\{?-?[1-3]\}?)?|°[CF]?|[%¢$€£¥₹₩]")
 _MOST_UNITS = 4
 
 _SPELLINGS = tuple(

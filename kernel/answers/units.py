@@ -63,7 +63,7 @@ _SEVERAL = {
     "¥": ("JPY", "CNY"),
     "cent": tuple(name for name in _HUNDREDTHS if name.endswith("cent")),
 }
-_SEVERAL_NAMES = {"ounce": "oz", "°": "degree"}
+_SEVERAL_NAMES = {"ounce": "oz", "°": "degree", "¢": "cent"}
 _COMPOUNDS = {"mph": "mi/h", "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "kwh": "kW*h", "kilowatthour": "kW*h"}
 # Temperatures have a zero of their own [kelvin].
 _ZEROS = {"°C": Fraction("273.15"), "°F": Fraction("459.67") * Fraction(5, 9)}

@@ -335,7 +335,17 @@ def test_a_currency_that_is_named_twice_is_one() -> None:
     assert canonical("€0.9 per dollar", NUMBER) == "0.9 EUR/USD"
 
 
-@pytest.mark.parametrize(("cents", "whole"), [("25 cents", "$0.25"), ("25 cents", "€0.25"), ("50 pence", "£0.50")])
+@pytest.mark.parametrize(
+    ("cents", "whole"),
+    [
+        ("25 cents", "$0.25"),
+        ("25 cents", "€0.25"),
+        ("50 pence", "£0.50"),
+        ("25¢", "$0.25"),
+        ("25 ¢", "0.25 dollars"),
+        ("2.5¢", "$0.025"),
+    ],
+)
 def test_hundredths_of_a_currency_are_converted(cents: str, whole: str) -> None:
     assert same_answer(cents, whole, NUMBER)
     assert len(groups(cents, whole)) == len(cluster([cents, whole], NUMBER)) == 1
