@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chassis.serving.swagger.document import COMMENTS
@@ -10,16 +11,14 @@ from docs.generating import contract, faults, notices, openapi, settings, soak, 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def files() -> dict[Path, str]:
-    """Return every generated file with its content."""
-    services = contract.services(ROOT)
+def files(services: contract.Described) -> dict[Path, str]:
+    """Return every generated file with its content, except the comments, which the OpenAPI documents are made of."""
     return {
         ROOT / "docs" / "configuration.md": settings.page(),
         ROOT / "cli" / "operation" / "settings.yaml": settings.catalogue(),
         ROOT / "docs" / "rest.md": contract.rest_page(services),
         ROOT / "docs" / "grpc.md": contract.grpc_page(services),
         **openapi.documents(ROOT),
-        COMMENTS: contract.comments(services),
         ROOT / faults.PAGE: faults.page(ROOT),
         ROOT / soak.PAGE: soak.page(ROOT),
         ROOT / notices.PAGE: notices.page(ROOT),
@@ -32,16 +31,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m docs.generating", description="Make documentation from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when something is stale")
     only_check = parser.parse_args().check
-    made = files()
-    stale = [path for path, content in made.items() if not path.exists() or path.read_text() != content]
+    services = contract.services(ROOT)
+    stale = _stale({COMMENTS: contract.comments(services)}, write=not only_check)
+    if not (stale and only_check):
+        stale = [*stale, *_stale(files(services), write=not only_check)]
     if only_check and stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
         sys.stdout.write(f"stale: {names}; make them again with: make docs\n")
         return 1
-    for path in stale:
+    return 0
+
+
+def _stale(made: Mapping[Path, str], *, write: bool) -> Sequence[Path]:
+    """Return the files that have another content than they should, after writing them if asked to."""
+    stale = [path for path, content in made.items() if not path.exists() or path.read_text() != content]
+    for path in stale if write else ():
         path.parent.mkdir(exist_ok=True)
         path.write_text(made[path])
-    return 0
+    return stale
 
 
 if __name__ == "__main__":

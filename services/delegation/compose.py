@@ -192,15 +192,16 @@ def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
         uninformative=recalibrator.uninformative,
         defaults=defaults,
     )
+    read_tasks = PostgresTasks(reads, drift, keep_contents=keeps)
     use_cases = DelegationUseCases(
         process=requests.bounding_events(partial(process, context=process_context)),
+        get_task=read_tasks.get,
+        list_tasks=read_tasks.page,
         self_assess=requests.bounding(partial(self_assess, context=self_assess_context)),
         match_experience=AdmissionLimit("matches", MATCHES).bounding(
             partial(match_experience, context=_match_context(settings, parts, PostgresAgentExperience(reads)))
         ),
-        submit_feedback=partial(
-            submit_feedback, tasks=PostgresTasks(reads, drift, keep_contents=keeps), on_label=on_label
-        ),
+        submit_feedback=partial(submit_feedback, tasks=read_tasks, on_label=on_label),
         profiles=Profiles(
             store=PostgresProfiles(reads, settings.learning_rate),
             agents=parts.agents,

@@ -40,6 +40,7 @@ from services.delegation.service.profiles import (
     ResetProfilesRequest,
     ResetProfilesResponse,
 )
+from services.delegation.service.task_records import GetTaskResponse, ListTasksRequest, ListTasksResponse
 from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.service.values import (
     Event,
@@ -53,7 +54,7 @@ from services.delegation.service.values import (
 
 
 def add_task_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
-    """Put processing, self-assessment and feedback on `app`."""
+    """Put tasks, self-assessment and feedback on `app`."""
 
     @app.post("/v1/tasks", response_model=TaskFinished)
     async def tasks(body: ProcessRequest, request: Request) -> Response:
@@ -62,6 +63,17 @@ def add_task_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
         if wants_events(request):
             return await until_disconnect(request, event_stream(events))
         return Json(await until_disconnect(request, last(events)))
+
+    @app.get("/v1/tasks/{task_id}", response_model=GetTaskResponse)
+    async def task(task_id: str, request: Request) -> Response:
+        """Return one stored task."""
+        return Json(GetTaskResponse(task=await use_cases.get_task(task_id, key_name=caller(request).name)))
+
+    @app.get("/v1/tasks", response_model=ListTasksResponse, openapi_extra=query_parameters(ListTasksRequest))
+    async def listed(request: Request) -> Response:
+        """List stored tasks, newest first."""
+        wanted = query(request, ListTasksRequest)
+        return Json(await use_cases.list_tasks(wanted, key_name=caller(request).name))
 
     @app.post("/v1/self-assessments", response_model=SelfAssessResponse)
     async def self_assessments(body: SelfAssessRequest, request: Request) -> Response:

@@ -29,6 +29,7 @@ from services.delegation.service.profiles import (
     ListProfilesRequest,
     ResetProfilesRequest,
 )
+from services.delegation.service.task_records import GetTaskResponse, ListTasksRequest
 from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.service.values import ProcessRequest, SelfAssessRequest, TaskFeedbackRequest
 
@@ -48,6 +49,19 @@ class DelegationServicer(pb_grpc.DelegationServiceServicer):
         async with aclosing(self._use_cases.process(value, key=caller(context, self._keyring))) as events:
             async for event in events:
                 yield event_to_proto(event, tasks_pb2.ProcessResponse)
+
+    async def GetTask(self, request: tasks_pb2.GetTaskRequest, context: Context) -> tasks_pb2.GetTaskResponse:  # noqa: N802
+        """Return one stored task."""
+        task = await self._use_cases.get_task(request.task_id, key_name=caller(context, self._keyring).name)
+        return to_proto(GetTaskResponse(task=task), tasks_pb2.GetTaskResponse)
+
+    async def ListTasks(  # noqa: N802
+        self, request: tasks_pb2.ListTasksRequest, context: Context
+    ) -> tasks_pb2.ListTasksResponse:
+        """List stored tasks, newest first."""
+        wanted = from_proto(request, ListTasksRequest)
+        page = await self._use_cases.list_tasks(wanted, key_name=caller(context, self._keyring).name)
+        return to_proto(page, tasks_pb2.ListTasksResponse)
 
     async def SelfAssess(  # noqa: N802
         self, request: tasks_pb2.SelfAssessRequest, context: Context

@@ -16,8 +16,7 @@ from kernel.learning.profiles import ProfileChange
 from kernel.outcomes import Outcome
 from kernel.statistics.recalibration import Method, Point
 from kernel.votes.probability import VoteEvidence
-from services.delegation.service.processing import StoredTask
-from services.delegation.service.task_records import TaskConfidence
+from services.delegation.service.task_records import StoredTask, TaskConfidence
 from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackResponse, TaskFinished
 from services.router.service.calibration.values import CalibrationMap
 from services.router.service.feedback.feedback import SubmitFeedbackResponse

@@ -30,7 +30,6 @@ from kernel.envelope import limits
 from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
 from kernel.learning.profiles import Profile
 from kernel.outcomes import degraded_reasons, is_degraded
-from kernel.values import value
 from sandbox.mathematics import MathematicsSource
 from services.delegation.metrics import TASKS
 from services.delegation.service.contents.redaction import without_contents, without_detail
@@ -53,7 +52,7 @@ from services.delegation.service.task_context import (
     clients_of,
     rules_in_force,
 )
-from services.delegation.service.task_records import TaskDocument, TaskStore
+from services.delegation.service.task_records import StoredTask, TaskDocument, TaskStore
 from services.delegation.service.task_result import TaskOutcome, finished_task, task_record
 from services.delegation.service.values import (
     AnswerJudged,
@@ -76,14 +75,6 @@ _log = logger(__name__)
 
 # Profiles by agent.
 Profiles = Mapping[str, Sequence[Profile]]
-
-
-@value
-class StoredTask:
-    """A task is stored with its question and its last event."""
-
-    question: str = ""
-    finished: TaskFinished
 
 
 class RoundRobin(Protocol):

@@ -1,4 +1,4 @@
-"""A task is stored as a record, and this use case submits feedback on it."""
+"""A task is stored as a record, which can be read, and this use case submits feedback on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -10,7 +10,13 @@ from chassis.serving.auth import ACT, TEACH, ApiKey
 from kernel.confidence.rules import ConfidenceSource, NotLearnedReason
 from kernel.learning.profiles import Lesson, lessons
 from kernel.values import value
-from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
+from services.delegation.service.values import (
+    AnswerLabel,
+    ProfileUpdate,
+    TaskFeedbackRequest,
+    TaskFeedbackResponse,
+    TaskFinished,
+)
 
 
 @value
@@ -71,6 +77,49 @@ class TaskRecord:
         if not self.executor and not self.voters:
             return []
         return lessons(executor=self.executor, voters=self.voters, winners=set(self.winners), correct=correct)
+
+
+@value
+class StoredTask:
+    """A task is stored with its question and its last event."""
+
+    question: str = ""
+    finished: TaskFinished
+
+
+@value
+class Task:
+    """A stored task is shown with the label that its answer has now."""
+
+    question: str
+    finished: TaskFinished
+    label: AnswerLabel | None
+
+
+@value
+class GetTaskResponse:
+    """This response holds one task."""
+
+    task: Task
+
+
+@value
+class ListTasksRequest:
+    """This request asks for a page of tasks, newest first."""
+
+    page_size: int = 50
+    page_token: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@value
+class ListTasksResponse:
+    """This response is a page of tasks."""
+
+    tasks: Sequence[Task]
+    next_page_token: str
+    unreadable: int = 0
 
 
 # The stored document of a task: its question and its last event.

@@ -7,6 +7,7 @@ from services.delegation.service.categories import Categories
 from services.delegation.service.experience.values import MatchExperienceResponse
 from services.delegation.service.monitoring import Monitoring
 from services.delegation.service.profiles import Profiles
+from services.delegation.service.task_records import ListTasksResponse, Task
 from services.delegation.service.values import Event, SelfAssessResponse, TaskFeedbackResponse
 
 
@@ -16,6 +17,8 @@ class DelegationUseCases:
 
     Attributes:
         process: Processes a task.
+        get_task: Returns a stored task.
+        list_tasks: Returns a page of stored tasks.
         self_assess: Has agents assess themselves.
         match_experience: States how far agents have experience with a question.
         submit_feedback: Records whether a task's answer was right.
@@ -25,6 +28,8 @@ class DelegationUseCases:
     """
 
     process: Callable[..., AsyncGenerator[Event, None]]
+    get_task: Callable[..., Awaitable[Task]]
+    list_tasks: Callable[..., Awaitable[ListTasksResponse]]
     self_assess: Callable[..., Awaitable[SelfAssessResponse]]
     match_experience: Callable[..., Awaitable[MatchExperienceResponse]]
     submit_feedback: Callable[..., Awaitable[TaskFeedbackResponse]]

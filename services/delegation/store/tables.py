@@ -88,7 +88,10 @@ class TaskRow(DelegationTable):
     """A task has the columns that a label needs, and all of it as a document."""
 
     __tablename__ = "tasks"
-    __table_args__ = (Index("ix_tasks_flows", "baseline", "created_at"),)
+    __table_args__ = (
+        Index("ix_tasks_flows", "baseline", "created_at"),
+        Index("ix_tasks_key", "key_name", "task_id", postgresql_where=text("key_name <> ''")),
+    )
 
     task_id: Mapped[str] = mapped_column(String(36), primary_key=True)
     key_name: Mapped[str] = mapped_column(String)

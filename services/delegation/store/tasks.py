@@ -7,20 +7,29 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import Sessions, transaction, without_nul
+from chassis.database import Sessions, transaction, utc, without_nul
 from chassis.idempotency import check_digest
 from chassis.json_text import dumps
+from chassis.page_tokens import checked_page_size, id_in
 from chassis.serving.stored import enum_from_stored, from_stored, readable
 from kernel.confidence.rules import Checker, NotLearnedReason
 from kernel.errors import FeedbackConflict
 from kernel.learning.drift import DriftLimits
 from services.delegation.errors import TaskNotFound
 from services.delegation.metrics import LABELS
-from services.delegation.service.task_records import MakeDocument, TaskConfidence, TaskRecord
+from services.delegation.service.task_records import (
+    ListTasksRequest,
+    ListTasksResponse,
+    MakeDocument,
+    StoredTask,
+    Task,
+    TaskConfidence,
+    TaskRecord,
+)
 from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
 from services.delegation.store.experience import add_experience
 from services.delegation.store.learning import LessonBatch, apply_lessons
@@ -85,6 +94,42 @@ class PostgresTasks:
             if request_id:
                 await answer_request(session, record.key_name, request_id, claim, record.task_id)
         return updates
+
+    async def get(self, task_id: str, *, key_name: str = "") -> Task:
+        """Return the task `task_id`, if its request had the key of that name; an empty name finds those of all keys.
+
+        Raises:
+            TaskNotFound: When there is none.
+            RecordUnreadable: When another version stored it in a form that this one cannot read.
+            DatabaseUnavailable: When the database cannot be reached.
+        """
+        async with transaction(self._sessions) as session:
+            row = await session.get(TaskRow, without_nul(task_id))
+        if row is None or (key_name and row.key_name != key_name):
+            raise TaskNotFound(f"there is no task {task_id!r}", task_id=task_id)
+        return _task(row)
+
+    async def page(self, request: ListTasksRequest, *, key_name: str = "") -> ListTasksResponse:
+        """Return a page of the tasks of a key, newest first; an empty name finds the tasks of all keys.
+
+        Tasks that this version cannot read are left out and counted.
+
+        Raises:
+            MalformedRequest: For a page size out of range.
+            InvalidPageToken: For a token that this service did not give.
+            DatabaseUnavailable: When the database cannot be reached.
+        """
+        checked_page_size(request.page_size)
+        query = select(TaskRow).where(*_conditions(request, key_name)).order_by(TaskRow.task_id.desc())
+        async with transaction(self._sessions) as session:
+            rows = (await session.scalars(query.limit(request.page_size + 1))).all()
+        wanted = rows[: request.page_size]
+        shown = readable(wanted, _task)
+        return ListTasksResponse(
+            tasks=shown,
+            next_page_token=wanted[-1].task_id if len(rows) > request.page_size else "",
+            unreadable=len(wanted) - len(shown),
+        )
 
     async def add_feedback(
         self, request: TaskFeedbackRequest, *, key_name: str, may_teach: bool, digest: str, on_any: bool = False
@@ -152,13 +197,8 @@ class PostgresTasks:
             if self._keeps:
                 await add_experience(session, record, updates)
             reason = None if updates else NotLearnedReason.FROZEN
-        assert task.judged_at is not None
-        label = AnswerLabel(
-            correct=task.correct,
-            checker=enum_from_stored(task.checker, Checker),
-            detail=task.detail,
-            judged_at=task.judged_at,
-        )
+        label = _label(task)
+        assert label is not None
         return TaskFeedbackResponse(
             feedback_id=request.feedback_id,
             task_id=task.task_id,
@@ -178,6 +218,32 @@ class PostgresTasks:
             feedback_id=feedback_id,
         )
         return await apply_lessons(session, batch, self._drift)
+
+
+def _conditions(request: ListTasksRequest, key_name: str) -> list[ColumnElement[bool]]:
+    return [
+        *([TaskRow.key_name == key_name] if key_name else []),
+        *([TaskRow.task_id < id_in(request.page_token)] if request.page_token else []),
+        *([TaskRow.created_at >= utc(request.since)] if request.since else []),
+        *([TaskRow.created_at < utc(request.until)] if request.until else []),
+    ]
+
+
+def _task(row: TaskRow) -> Task:
+    stored = from_stored(row.document, StoredTask, record="task", record_id=row.task_id)
+    return Task(question=stored.question, finished=stored.finished, label=_label(row) or stored.finished.label)
+
+
+def _label(row: TaskRow) -> AnswerLabel | None:
+    """Return the label of a task's answer; None while it is not known whether the answer is right."""
+    if row.correct is None or row.judged_at is None:
+        return None
+    return AnswerLabel(
+        correct=row.correct,
+        checker=enum_from_stored(row.checker, Checker),
+        detail=row.detail,
+        judged_at=row.judged_at,
+    )
 
 
 def _not_learned_reason(task: TaskRow, may_teach: bool) -> NotLearnedReason | None:

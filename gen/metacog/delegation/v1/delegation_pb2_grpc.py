@@ -46,6 +46,16 @@ class DelegationServiceStub:
                 request_serializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ProcessRequest.SerializeToString,
                 response_deserializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ProcessResponse.FromString,
                 _registered_method=True)
+        self.GetTask = channel.unary_unary(
+                '/metacog.delegation.v1.DelegationService/GetTask',
+                request_serializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.GetTaskRequest.SerializeToString,
+                response_deserializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.GetTaskResponse.FromString,
+                _registered_method=True)
+        self.ListTasks = channel.unary_unary(
+                '/metacog.delegation.v1.DelegationService/ListTasks',
+                request_serializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ListTasksRequest.SerializeToString,
+                response_deserializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ListTasksResponse.FromString,
+                _registered_method=True)
         self.SelfAssess = channel.unary_unary(
                 '/metacog.delegation.v1.DelegationService/SelfAssess',
                 request_serializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.SelfAssessRequest.SerializeToString,
@@ -145,6 +155,24 @@ class DelegationServiceServicer:
         `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
         `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REJECTED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
         no agent could answer at all.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTask(self, request, context):
+        """Returns one stored task, also one of a run of the router.
+
+        Safe to retry. Fails with `TASK_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTasks(self, request, context):
+        """Lists stored tasks, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -318,6 +346,16 @@ def add_DelegationServiceServicer_to_server(servicer, server):
                     request_deserializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ProcessRequest.FromString,
                     response_serializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ProcessResponse.SerializeToString,
             ),
+            'GetTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTask,
+                    request_deserializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.GetTaskRequest.FromString,
+                    response_serializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.GetTaskResponse.SerializeToString,
+            ),
+            'ListTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTasks,
+                    request_deserializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ListTasksRequest.FromString,
+                    response_serializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.ListTasksResponse.SerializeToString,
+            ),
             'SelfAssess': grpc.unary_unary_rpc_method_handler(
                     servicer.SelfAssess,
                     request_deserializer=metacog_dot_delegation_dot_v1_dot_tasks__pb2.SelfAssessRequest.FromString,
@@ -429,6 +467,60 @@ class DelegationService:
             '/metacog.delegation.v1.DelegationService/Process',
             metacog_dot_delegation_dot_v1_dot_tasks__pb2.ProcessRequest.SerializeToString,
             metacog_dot_delegation_dot_v1_dot_tasks__pb2.ProcessResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.delegation.v1.DelegationService/GetTask',
+            metacog_dot_delegation_dot_v1_dot_tasks__pb2.GetTaskRequest.SerializeToString,
+            metacog_dot_delegation_dot_v1_dot_tasks__pb2.GetTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.delegation.v1.DelegationService/ListTasks',
+            metacog_dot_delegation_dot_v1_dot_tasks__pb2.ListTasksRequest.SerializeToString,
+            metacog_dot_delegation_dot_v1_dot_tasks__pb2.ListTasksResponse.FromString,
             options,
             channel_credentials,
             insecure,

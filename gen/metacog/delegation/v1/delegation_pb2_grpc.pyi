@@ -52,6 +52,16 @@ class DelegationServiceStub:
     `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REJECTED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     no agent could answer at all.
     """
+    GetTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.GetTaskRequest, _tasks_pb2.GetTaskResponse]
+    """Returns one stored task, also one of a run of the router.
+
+    Safe to retry. Fails with `TASK_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+    """
+    ListTasks: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.ListTasksRequest, _tasks_pb2.ListTasksResponse]
+    """Lists stored tasks, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    """
     SelfAssess: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]
     """Lets agents assess themselves on a task, without anybody solving it.
 
@@ -168,6 +178,16 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
     `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REJECTED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     no agent could answer at all.
+    """
+    GetTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetTaskRequest, _tasks_pb2.GetTaskResponse]  # type: ignore[assignment]
+    """Returns one stored task, also one of a run of the router.
+
+    Safe to retry. Fails with `TASK_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+    """
+    ListTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTasksRequest, _tasks_pb2.ListTasksResponse]  # type: ignore[assignment]
+    """Lists stored tasks, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
     SelfAssess: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]  # type: ignore[assignment]
     """Lets agents assess themselves on a task, without anybody solving it.
@@ -288,6 +308,28 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
         `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REJECTED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
         no agent could answer at all.
+        """
+
+    @_abc_1.abstractmethod
+    def GetTask(
+        self,
+        request: _tasks_pb2.GetTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.GetTaskResponse, _abc.Awaitable[_tasks_pb2.GetTaskResponse]]:
+        """Returns one stored task, also one of a run of the router.
+
+        Safe to retry. Fails with `TASK_NOT_FOUND`, `RECORD_UNREADABLE` or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTasks(
+        self,
+        request: _tasks_pb2.ListTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.ListTasksResponse, _abc.Awaitable[_tasks_pb2.ListTasksResponse]]:
+        """Lists stored tasks, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
