@@ -169,9 +169,12 @@ async def test_forty_pages_of_figures_over_a_hundred_thousand_labels_leave_other
         kept = {run_id for run_id in answered if (await client.get(f"/v1/runs/{run_id}", headers=MODEST)).is_success}
 
     assert kept == answered
-    replies = Counter(task.result().status_code for task in greedy)
-    assert set(replies) == {200, 429}
-    counts = ", ".join(f"{status} {count}" for status, count in sorted(replies.items()))
+    replies = Counter((task.result().status_code, task.result().json().get("reason", "")) for task in greedy)
+    # Figures that the database does not deliver in time are an error of their own, for whoever asked for them.
+    assert replies.keys() <= {(200, ""), (429, "OVERLOADED"), (503, "DATABASE_UNAVAILABLE")}
+    assert replies[200, ""]
+    assert replies[429, "OVERLOADED"]
+    counts = ", ".join(f"{status} {count}" for (status, _), count in sorted(replies.items()))
     fault(
         "one key asks for 40 different pages of figures over 100,000 labels",
         f"that key: {counts}; another one: system1 {len(answered)}, each with a look-up; slowest {slowest_s:.1f} s",
