@@ -201,6 +201,13 @@ class NoAgents(MetacogError):
     reason = "NO_AGENTS"
 
 
+class RunNotFound(MetacogError):
+    """There is no such run, or stored call, for this key."""
+
+    code = Code.NOT_FOUND
+    reason = "RUN_NOT_FOUND"
+
+
 class FeedbackConflict(MetacogError):
     """The run or task has a different label already."""
 

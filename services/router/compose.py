@@ -11,6 +11,9 @@ from grpc import aio
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 
 from chassis import database as db
+from chassis.journal.journal import QUEUE_BYTES, RECENT_BYTES, RETRY_S, WRITE_WITHIN_S, DocumentStore
+from chassis.journal.lookup import recorded
+from chassis.journal.rejected import RejectedDocuments
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
@@ -86,11 +89,10 @@ from services.router.service.knowledge.knowledge import ExperienceStore, Knowled
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
 from services.router.service.passing.gateway import PassingGateway
 from services.router.service.passing.passing import PassingContext
-from services.router.service.runs.journal import QUEUE_BYTES, RECENT_BYTES, RETRY_S, WRITE_WITHIN_S, Journal, RunStore
-from services.router.service.runs.lookup import recorded_run, shown_run
+from services.router.service.runs.journal import RunJournal, run_journal
 from services.router.service.runs.redaction import without_contents
-from services.router.service.runs.rejected import RejectedRuns
 from services.router.service.runs.retention import OldRuns, OldRunStore
+from services.router.service.runs.shown import shown_run
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.service.shadow.comparison import ShadowPairs, get_shadow
 from services.router.service.shadow.traffic import ShadowOptions, ShadowTraffic
@@ -109,7 +111,7 @@ CONTRACT = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-class RunRecordStore(RunStore, Protocol):
+class RunRecordStore(DocumentStore, Protocol):
     """This store holds runs that can be read."""
 
     async def get(self, run_id: str, *, key_name: str = "") -> Run:
@@ -587,7 +589,7 @@ class RunRecords:
     """
 
     runs: RunRecordStore
-    journal: Journal
+    journal: RunJournal
     get_run: Callable[..., Awaitable[Run]]
     submit_feedback: Callable[..., Awaitable[SubmitFeedbackResponse]]
     checks: Mapping[str, Check]
@@ -597,7 +599,7 @@ class RunRecords:
 
 def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
     build_journal = partial(
-        Journal,
+        run_journal,
         database.journal,
         options.spool,
         max_spool_bytes=options.spool_max_bytes,
@@ -607,7 +609,7 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
         durable=options.durable,
     )
     journal = build_journal() if options.contents else build_journal(redact=without_contents)
-    get_run = partial(recorded_run, find=database.runs.get, journal=journal)
+    get_run = partial(recorded, find=database.runs.get, journal=journal)
     by_kind = _receivers(database.journal, receivers)
     outbox = Outbox(
         database.outbox,
@@ -624,7 +626,7 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
         on_feedback=receivers.on_feedback,
         keep_contents=options.contents,
     )
-    workers: dict[str, Journal | Outbox | Retention] = {"journal": journal, "outbox": outbox}
+    workers: dict[str, RunJournal | Outbox | Retention] = {"journal": journal, "outbox": outbox}
     if options.days:
         workers["retention"] = _retention(database, options, receivers, journal.rejected)
     return RunRecords(
@@ -639,7 +641,7 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
 
 
 def _start(
-    workers: Sequence["Journal | Outbox | Retention | RunRecords | Calibrator | ShadowTraffic | KindsInForce"],
+    workers: Sequence["RunJournal | Outbox | Retention | RunRecords | Calibrator | ShadowTraffic | KindsInForce"],
 ) -> None:
     for worker in workers:
         worker.start()
@@ -664,7 +666,7 @@ def _run_storage(settings: Settings, parts: Parts) -> RunStorageOptions:
 
 
 def _retention(
-    database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers, rejected: RejectedRuns
+    database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers, rejected: RejectedDocuments
 ) -> Retention:
     forget = None if receivers.experience is None else receivers.experience.forget
     return Retention(

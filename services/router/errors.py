@@ -5,10 +5,10 @@ MetacogError
 ├── UnknownAssessor          the request names an assessor that the router does not have
 ├── UnknownModel             the chat request names a model that the gateway does not offer
 ├── MediaSourceNotAllowed    a chat names an image, sound, video or file by a URL that may not be fetched
-├── RunNotFound              there is no such run for this key
 ├── DocumentNotFound         there is no such document
 ├── CalibrationNotFound      there is no such recalibration map
 ├── NotSampled               a label says that its run was drawn at random, which it was not
+├── RunNotFound              kernel.errors: there is no such run for this key
 ├── FeedbackConflict         kernel.errors: the run has a different label already
 ├── RequestIdReused          chassis.idempotency: an identifier came back with another request
 ├── RequestInProgress        chassis.idempotency: the first request with an identifier is still running
@@ -45,13 +45,6 @@ class MediaSourceNotAllowed(MetacogError):
 
     code = Code.INVALID_ARGUMENT
     reason = "MEDIA_SOURCE_NOT_ALLOWED"
-
-
-class RunNotFound(MetacogError):
-    """There is no such run."""
-
-    code = Code.NOT_FOUND
-    reason = "RUN_NOT_FOUND"
 
 
 class DocumentNotFound(MetacogError):

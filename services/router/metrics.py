@@ -51,20 +51,6 @@ CALIBRATION_ERROR = Gauge(
     ["strategy", "confidence_source"],
 )
 RUNS_FORGOTTEN = Counter("metacog_runs_forgotten_total", "Runs deleted because they were older than they may get.")
-JOURNAL_QUEUED = Gauge("metacog_journal_queue", "Runs waiting in memory to be recorded.")
-JOURNAL_QUEUED_BYTES = Gauge("metacog_journal_queue_bytes", "Their size.")
-JOURNAL_SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on disk for the database.")
-JOURNAL_UNSETTLED = Counter(
-    "metacog_journal_unsettled_total", "Runs that a durable journal could not put on disk before their answers ended."
-)
-JOURNAL_REJECTED = Counter("metacog_journal_rejected_total", "Runs that the database will never take, set aside.")
-JOURNAL_REJECTED_REMOVED = Counter(
-    "metacog_journal_rejected_removed_total",
-    "Runs set aside that were removed, since their files are bounded.",
-)
-JOURNAL_LOST = Counter("metacog_journal_lost_total", "Runs that could be stored neither in the database nor on disk.")
-
-
 CASCADES = Counter(
     "metacog_cascades_total",
     "Votes with a stronger model behind them, by that model and why it was asked; `DECIDED`: it was not.",

@@ -13,7 +13,7 @@ from chassis.serving.wire import from_plain
 from configuration.agents import AgentConfig
 from inference import Call, CallInOrder, Completion, CompletionSample, Delta, ModelClient, Spend, Structured
 from kernel.envelope import StageUsage
-from kernel.errors import FeedbackConflict
+from kernel.errors import FeedbackConflict, RunNotFound
 from kernel.ledger import Ledger
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
@@ -23,7 +23,6 @@ from kernel.prices import Price
 from services.assigner.compose import Parts as AssignerParts
 from services.router.compose import Parts, RouterDatabase
 from services.router.core.feedback import is_right
-from services.router.errors import RunNotFound
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.measured_state import AskedQuestion
 from services.router.service.answering.values import AnswerToken, RelayedEvent

@@ -21,8 +21,8 @@ from chassis.serving.peer import Peer
 from chassis.serving.wire import plain
 from cli.terminal.exits import OK, PARTIAL
 from configuration.policy import read_policy
+from kernel.errors import RunNotFound
 from services.router.compose import RoutingRules
-from services.router.errors import RunNotFound
 from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import ApiError, Body, RestApi
 from tests.support.arbiter import arbiter_at, sample_text

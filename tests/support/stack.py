@@ -54,7 +54,7 @@ from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
 from services.router.service.knowledge.values import KnowledgeStore
-from services.router.service.runs.journal import Journal
+from services.router.service.runs.journal import RunJournal
 from services.router.settings import Settings
 from tests.support.apis import Running, serving
 from tests.support.assigner import NO_ALIASES, NO_OTHERS, NO_PRICES, ModelServer, model_clients_of
@@ -211,7 +211,7 @@ class RunningRouter(Running):
     """A router, with what it keeps runs in and what it knows."""
 
     runs: RunRecordStore
-    journal: Journal
+    journal: RunJournal
     known: KnowledgeBase
     calibrator: Calibrator
     admission: Admission

@@ -12,9 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from chassis.database import Sessions, transaction, without_nul
 from chassis.idempotency import check_digest
 from chassis.serving.stored import from_stored
-from kernel.errors import FeedbackConflict
+from kernel.errors import FeedbackConflict, RunNotFound
 from services.router.core.feedback import is_right
-from services.router.errors import RunNotFound
 from services.router.service.feedback.feedback import (
     FeedbackEffects,
     FeedbackLabel,

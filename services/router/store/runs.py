@@ -32,7 +32,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from chassis.database import BACKGROUND_WITHIN_S, Sessions, StatementRejected, transaction, utc, without_nul
 from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.stored import from_stored, readable
-from services.router.errors import RunNotFound
+from kernel.errors import RunNotFound
 from services.router.service.answering.idempotency import LOOKUP_WITHIN_S
 from services.router.service.answering.measured_state import EARLIER_WITHIN_S, MOST_EARLIER, AskedQuestion
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run

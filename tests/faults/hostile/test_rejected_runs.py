@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import orjson
 
-from services.router.service.runs.rejected import FILE_BYTES, MOST_BYTES, MOST_FILES
+from chassis.journal.rejected import FILE_BYTES, MOST_BYTES, MOST_FILES
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import process, until
 

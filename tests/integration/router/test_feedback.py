@@ -14,10 +14,9 @@ from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
 from chassis.ids import new_id
 from chassis.serving.auth import ANYONE, TEACH, ApiKey
-from kernel.errors import Code, FeedbackConflict, MetacogError
+from kernel.errors import Code, FeedbackConflict, MetacogError, RunNotFound
 from services.router.compose import RunRecords
 from services.router.core.feedback import LabelOrigin
-from services.router.errors import RunNotFound
 from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
 from services.router.service.runs.values import ListRunsRequest, Run

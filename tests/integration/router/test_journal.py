@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from chassis import database as db
+from kernel.errors import RunNotFound
 from services.router.compose import RunRecordStore
-from services.router.errors import RunNotFound
 from services.router.store.runs import PostgresRuns
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.models.scripted_llm import ScriptedLLM

@@ -18,10 +18,9 @@ from chassis.page_tokens import InvalidPageToken
 from kernel.activation import Route, activation
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
-from kernel.errors import MalformedRequest
+from kernel.errors import MalformedRequest, RunNotFound
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
-from services.router.errors import RunNotFound
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.feedback.feedback import FeedbackLabel, effects
 from services.router.service.runs.values import ListRunsRequest, Run

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from chassis.journal.lookup import Finder
 from chassis.json_text import dumps
 from chassis.serving.auth import TEACH, ApiKey
 from kernel.outcomes import Outcome
@@ -28,7 +29,6 @@ from services.router.core.feedback import (
 )
 from services.router.errors import NotSampled
 from services.router.service.calibration.promises import PromiseEvidence
-from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
 
@@ -157,7 +157,7 @@ class FeedbackContext:
         now: Wall clock.
     """
 
-    find: RunFinder
+    find: Finder[Run]
     store: FeedbackStore
     receivers: frozenset[str]
     wake: Callable[[], None] = lambda: None

@@ -6,8 +6,7 @@ from typing import Any
 
 import orjson
 
-from kernel.errors import MalformedRequest
-from services.router.errors import RunNotFound
+from kernel.errors import MalformedRequest, RunNotFound
 from services.router.service.gateway.response_request import ID_PREFIX, ResponseRequest
 from services.router.service.runs.values import CallKind, Run
 

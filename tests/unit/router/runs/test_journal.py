@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 
 from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
+from chassis.journal.spool import Spool
 from chassis.json_text import dumps
 from chassis.worker import WorkerFailing
 from inference import Spend
@@ -21,9 +22,8 @@ from kernel.envelope import Envelope, Limits
 from kernel.errors import MetacogError
 from kernel.msv.affect import vader
 from services.router.service.answering.idempotency import IdempotentAnswers
-from services.router.service.runs.journal import Journal
+from services.router.service.runs.journal import RunJournal, run_journal
 from services.router.service.runs.redaction import without_contents
-from services.router.service.runs.spool import Spool
 from services.router.service.runs.values import Run
 
 
@@ -67,7 +67,7 @@ def lost() -> float:
     return REGISTRY.get_sample_value("metacog_journal_lost_total") or 0.0
 
 
-async def is_healthy(journal: Journal) -> bool:
+async def is_healthy(journal: RunJournal) -> bool:
     try:
         await journal.check()
     except MetacogError:
@@ -75,7 +75,7 @@ async def is_healthy(journal: Journal) -> bool:
     return True
 
 
-async def failure(journal: Journal) -> str:
+async def failure(journal: RunJournal) -> str:
     """What readiness says of a worker that fails."""
     try:
         await journal.check()
@@ -86,7 +86,7 @@ async def failure(journal: Journal) -> str:
     return ""
 
 
-async def record_and_close(journal: Journal, *names: str) -> None:
+async def record_and_close(journal: RunJournal, *names: str) -> None:
     """Record runs, and close the journal."""
     journal.start()
     for name in names:
@@ -97,7 +97,7 @@ async def record_and_close(journal: Journal, *names: str) -> None:
 async def test_what_is_queued_reaches_the_store_before_the_end(tmp_path: Path) -> None:
     store = FakeStore()
 
-    await record_and_close(Journal(store, tmp_path / "runs.jsonl", retry_s=0.01), "a", "b")
+    await record_and_close(run_journal(store, tmp_path / "runs.jsonl", retry_s=0.01), "a", "b")
 
     assert store.stored == ["a", "b"]
 
@@ -106,9 +106,9 @@ async def test_a_bug_in_the_store_does_not_end_the_writer(tmp_path: Path) -> Non
     store = FakeStore()
     store.breaks_on = "a"
     spool = tmp_path / "runs.jsonl"
-    await record_and_close(Journal(store, spool, retry_s=0.01), "a")
+    await record_and_close(run_journal(store, spool, retry_s=0.01), "a")
 
-    journal = Journal(store, spool, retry_s=0.01)
+    journal = run_journal(store, spool, retry_s=0.01)
     journal.start()
     await until(lambda: store.stored == ["a"])
     await journal.close()
@@ -119,7 +119,9 @@ async def test_a_bug_in_the_store_does_not_end_the_writer(tmp_path: Path) -> Non
 async def test_readiness_names_a_journal_whose_store_has_a_bug_until_runs_reach_the_store(tmp_path: Path) -> None:
     store = FakeStore()
     store.breaks_on = "a"
-    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=1.0)  # the failure lasts until the run is written back
+    journal = run_journal(
+        store, tmp_path / "runs.jsonl", retry_s=1.0
+    )  # the failure lasts until the run is written back
     journal.start()
     journal.record(run("a"))
 
@@ -138,7 +140,7 @@ async def test_readiness_names_a_journal_whose_store_has_a_bug_until_runs_reach_
 async def test_at_the_end_runs_that_a_slow_store_did_not_take_in_time_go_to_disk(tmp_path: Path) -> None:
     before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
     store.hangs = True
-    journal = Journal(store, spool)
+    journal = run_journal(store, spool)
     journal.start()
     for number in range(300):
         journal.record(run(str(number)))
@@ -157,7 +159,7 @@ def set_aside(folder: Path) -> list[bytes]:
 
 async def test_a_journal_may_be_closed_twice_and_what_comes_between_goes_to_disk(tmp_path: Path) -> None:
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
-    journal = Journal(store, spool)
+    journal = run_journal(store, spool)
     await record_and_close(journal, "a")
 
     journal.record(run("b"))
@@ -172,10 +174,10 @@ async def test_an_append_after_a_torn_line_spoils_no_other_run(tmp_path: Path) -
     spool = tmp_path / "runs.jsonl"
     spool.write_bytes(b'{"run_id": "torn')
     store.away = True
-    await record_and_close(Journal(store, spool, retry_s=0.01), "good")
+    await record_and_close(run_journal(store, spool, retry_s=0.01), "good")
 
     store.away = False
-    journal = Journal(store, spool, retry_s=0.01)
+    journal = run_journal(store, spool, retry_s=0.01)
     journal.start()
     await until(lambda: store.stored == ["good"])
     await journal.close()
@@ -186,7 +188,7 @@ async def test_an_append_after_a_torn_line_spoils_no_other_run(tmp_path: Path) -
 async def test_a_disk_that_fails_never_reaches_the_answer_and_what_is_lost_is_counted(tmp_path: Path) -> None:
     before = lost()
     store = FakeStore()
-    journal = Journal(store, tmp_path / "missing" / "runs.jsonl", max_queue=2, retry_s=0.01)
+    journal = run_journal(store, tmp_path / "missing" / "runs.jsonl", max_queue=2, retry_s=0.01)
 
     for name in ("a", "b", "c"):
         journal.record(run(name))
@@ -198,7 +200,7 @@ async def test_a_spool_that_cannot_be_read_does_not_hold_up_a_healthy_store(tmp_
     store = FakeStore()
     spool = tmp_path / "runs.jsonl"
     spool.mkdir()
-    journal = Journal(store, spool, retry_s=0.01)
+    journal = run_journal(store, spool, retry_s=0.01)
     journal.start()
 
     journal.record(run("a"))
@@ -211,7 +213,7 @@ async def test_a_spool_that_cannot_be_read_does_not_hold_up_a_healthy_store(tmp_
 async def test_at_the_end_a_store_that_is_away_is_tried_once(tmp_path: Path) -> None:
     store = FakeStore()
     store.away = True
-    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
+    journal = run_journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
     for number in range(1000):
         journal.record(run(str(number)))
 
@@ -225,7 +227,7 @@ async def test_at_the_end_a_store_that_is_away_is_tried_once(tmp_path: Path) -> 
 async def test_a_store_that_hangs_does_not_keep_a_run_in_memory_alone(tmp_path: Path) -> None:
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
     store.hangs = True
-    journal = Journal(store, spool, retry_s=60, write_within_s=0.05)
+    journal = run_journal(store, spool, retry_s=60, write_within_s=0.05)
     journal.start()
     for names in (("a", "b"), ("c",)):  # the second meets a store that is known to hang
         for name in names:
@@ -245,7 +247,7 @@ async def test_a_store_that_hangs_does_not_keep_a_run_in_memory_alone(tmp_path: 
 async def test_a_full_spool_loses_no_run_while_the_store_is_healthy(tmp_path: Path, durable: bool) -> None:
     before, store, path = lost(), FakeStore(), tmp_path / "runs.jsonl"
     store.away = True
-    journal = Journal(store, path, max_spool_bytes=2000, retry_s=0.01, durable=durable)
+    journal = run_journal(store, path, max_spool_bytes=2000, retry_s=0.01, durable=durable)
     journal.start()
     names = [str(number) for number in range(20)]
     for name in names:
@@ -266,16 +268,16 @@ async def test_a_full_spool_loses_no_run_while_the_store_is_healthy(tmp_path: Pa
 
 
 async def test_readiness_reports_a_run_that_waits_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.router.service.runs.journal.LATE_S", 0.01)
+    monkeypatch.setattr("chassis.journal.journal.LATE_S", 0.01)
     store = FakeStore()
     store.hangs = True
-    journal = Journal(store, tmp_path / "runs.jsonl")
+    journal = run_journal(store, tmp_path / "runs.jsonl")
     journal.start()
     journal.record(run("a"))
     await until(lambda: store.attempts == 1)
     await asyncio.sleep(0.02)
 
-    with pytest.raises(DatabaseUnavailable, match="the oldest run in memory has waited"):
+    with pytest.raises(DatabaseUnavailable, match="the oldest of the runs in memory has waited"):
         await journal.check()
     await journal.close(within_s=0.01)
 
@@ -283,7 +285,7 @@ async def test_readiness_reports_a_run_that_waits_in_memory(tmp_path: Path, monk
 async def test_a_durable_journal_has_a_run_on_disk_before_its_answer_ends(tmp_path: Path) -> None:
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
     store.hangs = True
-    journal = Journal(store, spool, durable=True)
+    journal = run_journal(store, spool, durable=True)
     journal.start()
 
     async def answered(name: str) -> bool:
@@ -300,7 +302,7 @@ async def test_a_durable_journal_has_a_run_on_disk_before_its_answer_ends(tmp_pa
 
 async def test_what_a_durable_journal_put_on_disk_is_stored_once(tmp_path: Path) -> None:
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
-    journal = Journal(store, spool, durable=True)
+    journal = run_journal(store, spool, durable=True)
     journal.start()
     for name in ("a", "b", "c"):
         journal.record(run(name))
@@ -315,7 +317,7 @@ async def test_what_a_durable_journal_put_on_disk_is_stored_once(tmp_path: Path)
 
 
 async def test_a_fast_journal_settles_at_once(tmp_path: Path) -> None:
-    journal = Journal(FakeStore(), tmp_path / "runs.jsonl")
+    journal = run_journal(FakeStore(), tmp_path / "runs.jsonl")
     journal.record(run("a"))
 
     async with asyncio.timeout(0.5):
@@ -358,7 +360,7 @@ def test_a_spool_has_room_again_once_half_of_it_is_dropped(tmp_path: Path) -> No
 async def test_all_that_waits_goes_to_disk_at_once_while_the_store_is_away(tmp_path: Path) -> None:
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
     store.away = True
-    journal = Journal(store, spool, retry_s=60)
+    journal = run_journal(store, spool, retry_s=60)
     for number in range(1000):
         journal.record(run(str(number)))
 
@@ -374,7 +376,7 @@ async def test_what_was_written_back_before_a_failure_is_not_written_again(tmp_p
     lines = [b'{"run_id": "torn', *(dumps(run(str(number))) for number in range(300))]
     Spool(spool, 1 << 20).put(lines)
     store.away_from = 2
-    journal = Journal(store, spool, retry_s=0.01)
+    journal = run_journal(store, spool, retry_s=0.01)
     journal.start()
     await until(lambda: store.attempts > 3)
 
@@ -387,7 +389,7 @@ async def test_what_was_written_back_before_a_failure_is_not_written_again(tmp_p
 
 
 async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewhere(tmp_path: Path) -> None:
-    journal = Journal(FakeStore(), tmp_path / "runs.jsonl")
+    journal = run_journal(FakeStore(), tmp_path / "runs.jsonl")
     journal.record(run("failed", request_id="r", error_reason="BACKEND_UNAVAILABLE"))
 
     async def find(_key: str, _request: str) -> Run:
@@ -401,7 +403,7 @@ async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewh
 
 async def test_a_run_is_flushed_once_it_is_in_the_store(tmp_path: Path) -> None:
     store = FakeStore()
-    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
+    journal = run_journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
     assert await journal.flush(0.01)
 
     journal.record(run("a"))
@@ -416,7 +418,7 @@ async def test_a_run_is_flushed_once_it_is_in_the_store(tmp_path: Path) -> None:
 async def test_a_run_on_disk_is_not_flushed_before_it_is_written_back(tmp_path: Path) -> None:
     store = FakeStore()
     store.away = True
-    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
+    journal = run_journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
     journal.start()
     journal.record(run("a"))
     assert not await journal.flush(0.1)
@@ -430,7 +432,7 @@ async def test_a_run_on_disk_is_not_flushed_before_it_is_written_back(tmp_path: 
 
 async def test_runs_that_overflow_to_disk_are_not_flushed_before_they_are_written_back(tmp_path: Path) -> None:
     store = FakeStore()
-    journal = Journal(store, tmp_path / "runs.jsonl", max_queue=2, retry_s=0.01)
+    journal = run_journal(store, tmp_path / "runs.jsonl", max_queue=2, retry_s=0.01)
     for name in ("a", "b", "c"):
         journal.record(run(name))
         await journal.settle()
@@ -446,7 +448,7 @@ async def test_runs_that_overflow_to_disk_are_not_flushed_before_they_are_writte
 async def test_what_is_not_stored_reaches_neither_disk_nor_store_and_is_remembered_in_memory(tmp_path: Path) -> None:
     store = FakeStore()
     store.away = True
-    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01, redact=without_contents)
+    journal = run_journal(store, tmp_path / "runs.jsonl", retry_s=0.01, redact=without_contents)
     secret = run("a", request_id="r", answer="Ann is ill")
 
     journal.start()
@@ -464,7 +466,7 @@ async def test_what_is_not_stored_reaches_neither_disk_nor_store_and_is_remember
 async def test_an_answer_whose_contents_were_not_stored_is_repeated_while_it_is_remembered(
     tmp_path: Path, remembered: bool
 ) -> None:
-    journal = Journal(FakeStore(), tmp_path / "runs.jsonl", redact=without_contents)
+    journal = run_journal(FakeStore(), tmp_path / "runs.jsonl", redact=without_contents)
     first = run("first", request_id="r", request_digest="d")
     if remembered:
         journal.record(first)
@@ -498,7 +500,7 @@ async def test_runs_in_memory_are_bounded_by_bytes_and_those_over_it_go_to_disk(
     tmp_path: Path,
 ) -> None:
     before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
-    journal = Journal(store, spool, max_queue_bytes=12_000, retry_s=0.01)
+    journal = run_journal(store, spool, max_queue_bytes=12_000, retry_s=0.01)
     names = [f"large-{number}" for number in range(8)]
 
     for name in names:  # nothing writes yet
@@ -527,7 +529,7 @@ def hanging_disk(path: Path) -> Iterator[None]:
 
 async def test_while_the_disk_hangs_the_event_loop_goes_on_and_memory_stays_bounded(tmp_path: Path) -> None:
     before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
-    journal = Journal(store, spool, max_queue=10, disk_within_s=60)
+    journal = run_journal(store, spool, max_queue=10, disk_within_s=60)
 
     with hanging_disk(spool):
         for number in range(6):
@@ -547,7 +549,7 @@ async def test_while_the_disk_hangs_the_event_loop_goes_on_and_memory_stays_boun
 async def test_a_disk_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
     before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
     store.hangs = True
-    journal = Journal(store, spool, disk_within_s=0.1)
+    journal = run_journal(store, spool, disk_within_s=0.1)
     journal.start()
     journal.record(run("a"))
     await until(lambda: store.attempts == 1)
@@ -561,7 +563,7 @@ async def test_a_disk_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> Non
 
 async def test_a_disk_that_hangs_does_not_keep_runs_from_a_healthy_store(tmp_path: Path) -> None:
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
-    journal = Journal(store, spool, durable=True, disk_within_s=0.05)
+    journal = run_journal(store, spool, durable=True, disk_within_s=0.05)
 
     with hanging_disk(spool):
         journal.start()
@@ -574,7 +576,7 @@ async def test_a_store_that_hangs_while_it_is_written_back_is_tried_again(tmp_pa
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
     Spool(spool, 1 << 20).put([dumps(run("a"))])
     store.hangs = True
-    journal = Journal(store, spool, retry_s=0.01, write_back_within_s=0.05)
+    journal = run_journal(store, spool, retry_s=0.01, write_back_within_s=0.05)
     journal.start()
     await until(lambda: store.attempts > 1)
 
@@ -587,7 +589,7 @@ async def test_a_store_that_hangs_while_it_is_written_back_is_tried_again(tmp_pa
 
 async def test_a_disk_that_fails_leaves_as_many_bytes_in_memory_as_may_be(tmp_path: Path) -> None:
     before, store = lost(), FakeStore()
-    journal = Journal(store, tmp_path / "missing" / "runs.jsonl", max_queue_bytes=12_000, retry_s=0.01)
+    journal = run_journal(store, tmp_path / "missing" / "runs.jsonl", max_queue_bytes=12_000, retry_s=0.01)
 
     for name in ("a", "b", "c", "d"):
         journal.record(run(name, answer="x" * 4_000))
@@ -602,7 +604,7 @@ async def test_recent_runs_are_bounded_by_bytes_and_whoever_was_dropped_too_earl
     tmp_path: Path,
 ) -> None:
     store = FakeStore()
-    journal = Journal(store, tmp_path / "runs.jsonl", max_recent_bytes=12_000, retry_s=0.01)
+    journal = run_journal(store, tmp_path / "runs.jsonl", max_recent_bytes=12_000, retry_s=0.01)
     for name in ("a", "b", "c"):
         journal.record(run(name, request_id=name, answer="x" * 4_000))
 
@@ -618,7 +620,7 @@ async def test_recent_runs_are_bounded_by_bytes_and_whoever_was_dropped_too_earl
 
 
 async def test_a_run_larger_than_all_recent_runs_may_be_is_held_alone(tmp_path: Path) -> None:
-    journal = Journal(FakeStore(), tmp_path / "runs.jsonl", max_recent_bytes=1_000)
+    journal = run_journal(FakeStore(), tmp_path / "runs.jsonl", max_recent_bytes=1_000)
 
     journal.record(run("a", request_id="a"))
     journal.record(run("b", request_id="b", answer="x" * 4_000))

@@ -1,10 +1,10 @@
-"""Runs wait in memory in a queue that is bounded by number and by bytes."""
+"""Documents wait in memory in a queue that is bounded by number and by bytes."""
 
 from collections.abc import Sequence
 
 
-class RunQueue:
-    """The queue holds documents of runs in their order.
+class DocumentQueue:
+    """The queue holds documents in their order.
 
     Args:
         max_count: Documents that it may hold [count].

@@ -1,4 +1,4 @@
-"""The disk holds runs that wait for the store; its thread is not shared with what computes for callers."""
+"""The disk holds documents that wait for the store; its thread is not shared with what computes for callers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from services.router.service.runs.spool import Spool
+from chassis.journal.spool import Spool
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,15 +1,12 @@
-"""Recorded runs are found, also while they are on their way to the database."""
+"""Recorded entries are found, also while they are on their way to the database."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import age_s
-from services.router.errors import RunNotFound
-from services.router.service.runs.values import Run
+from kernel.errors import RunNotFound
 
 # Time to wait for a run that is on its way to the database: from this replica, and from another one [s].
 FLUSH_WITHIN_S = 3.0
@@ -19,10 +16,14 @@ RETRY_S = 0.1
 YOUNG_S = 10.0
 
 
-class RunFinder(Protocol):
-    """A run finder finds a run that is in the database."""
+T = TypeVar("T")
+F = TypeVar("F", covariant=True)
 
-    async def __call__(self, run_id: str, *, key_name: str = "") -> Run:
+
+class Finder(Protocol[F]):
+    """A finder finds an entry that is in the database."""
+
+    async def __call__(self, run_id: str, *, key_name: str = "") -> F:
         """Return the run, if its request had the key of that name; an empty name finds the runs of all keys.
 
         Raises:
@@ -32,13 +33,13 @@ class RunFinder(Protocol):
 
 
 class FlushableJournal(Protocol):
-    """This journal can wait for runs that are on their way to the database."""
+    """This journal can wait for entries that are on their way to the database."""
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything recorded before now is in the database; return whether it is."""
 
 
-async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, journal: FlushableJournal) -> Run:
+async def recorded(run_id: str, *, key_name: str = "", find: Finder[T], journal: FlushableJournal) -> T:
     """Return the run `run_id`; wait for it while it is on its way to the database.
 
     It also waits for a run that another replica has just recorded; one that waits on the disk of another replica is
@@ -58,16 +59,7 @@ async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, jour
     return await _arriving(run_id, key_name, find)
 
 
-async def shown_run(run_id: str, *, key_name: str = "", find: Callable[..., Awaitable[Run]]) -> Run:
-    """Return a run as its caller sees it: without its `continuation`, which may have megabytes.
-
-    Raises:
-        RunNotFound, DatabaseUnavailable: As `find`.
-    """
-    return replace(await find(run_id, key_name=key_name), continuation="")
-
-
-async def _arriving(run_id: str, key_name: str, find: RunFinder) -> Run:
+async def _arriving(run_id: str, key_name: str, find: Finder[T]) -> T:
     until = time.monotonic() + (ARRIVES_WITHIN_S if _is_young(run_id) else 0)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Documents wait in a bounded file, one a line, which only this user can read: runs hold conversations."""
+"""Documents wait in a bounded file, one a line, which only this user can read: they hold conversations."""
 
 import os
 import threading
