@@ -33,16 +33,16 @@ setup-test:
 WORKERS ?= 2
 
 test: setup-test ## run every test, with the real parts; ARGS="tests/unit -k wire"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 FAST := kernel chassis inference configuration sandbox services embedded encoder evals cli docs/generating tests/unit tests/contract
 test-fast: setup-dev ## run the unit and contract tests, without a real model, in about three minutes
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not real_model" $(FAST) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not real_model" $(FAST) $(ARGS)
 
 # What each fault did; `make docs` makes the table of docs/evaluation/faults.md from it. Empty: it is only printed.
 METACOG_TEST_FAULTS ?= docs/evaluation/faults.json
 test-hard: setup-test ## break the real parts: frozen, killed, full, locked; hostile callers; `make test` runs the quick ones
-	@METACOG_TEST_FAULTS=$(METACOG_TEST_FAULTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "hard or not hard" tests/faults $(ARGS)
+	@METACOG_TEST_FAULTS=$(METACOG_TEST_FAULTS) $(BIN)/python -m pytest -n $(WORKERS) -m "hard or not hard" tests/faults $(ARGS)
 
 soak: setup-dev ## run the suite under mixed load for an hour, and report what is lost and what grows; ARGS="--minutes 5"
 	@$(BIN)/python -m bench.soak $(ARGS)

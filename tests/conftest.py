@@ -12,6 +12,7 @@ import pytest
 from chassis import database as db
 from configuration.services import WITH_SCHEMA
 from embedded.model import ensure_model
+from tests.distribution import longest_first, pytest_xdist_make_scheduler  # noqa: F401 - a hook
 from tests.support.models.encoder import encoder
 from tests.support.models.llama import llama
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -36,15 +37,11 @@ REAL_MODELS = frozenset({"model_file", "llm_url", "encoder_url", "suite"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a real model, and those that one worker runs: a file's, since they share its parts.
-
-    The tests of `e2e` share the suite that `make up` starts.
-    """
+    """Mark the tests that use a real model, and begin with those that take long."""
     for item in items:
-        folder = item.path.relative_to(ROOT).parts[:2] if item.path.is_relative_to(ROOT) else ()
-        item.add_marker(pytest.mark.xdist_group("e2e" if folder == ("tests", "e2e") else str(item.path)))
         if REAL_MODELS & set(getattr(item, "fixturenames", ())):
             item.add_marker("real_model")
+    longest_first(items)
 
 
 @pytest.fixture(scope="session")
