@@ -8,4 +8,4 @@ SERVICES = tuple(REST_PORTS)
 # Those that the router calls.
 PEERS = SERVICES[1:]
 # Those that have tables, and so migrations.
-WITH_SCHEMA = ("router", "delegation")
+WITH_SCHEMA = SERVICES

@@ -24,7 +24,8 @@ class SuiteSettings(BaseSettings):
 
     home: Path = Field(Path(".metacog"), description="Folder for what a service keeps on disk")
     database_url: str = Field(
-        "postgresql+psycopg://metacog@127.0.0.1:5432/metacog", description="PostgreSQL with pgvector, as SQLAlchemy URL"
+        "postgresql+psycopg://metacog@127.0.0.1:5432/metacog",
+        description="PostgreSQL with pgvector, as SQLAlchemy URL; arbiter and assigner store calls only if it is set",
     )
     models_file: Path | None = Field(
         None,
@@ -76,6 +77,11 @@ class SuiteSettings(BaseSettings):
     assigner_address: str = Field("127.0.0.1:50052", description="gRPC address of the assigner")
     arbiter_address: str = Field("127.0.0.1:50053", description="gRPC address of the arbiter")
     delegation_address: str = Field("127.0.0.1:50054", description="gRPC address of the delegation service")
+
+    @property
+    def has_database(self) -> bool:
+        """Return whether the database is named; the services that can do without one use no other."""
+        return "database_url" in self.model_fields_set
 
     @property
     def ceilings(self) -> Ceilings:

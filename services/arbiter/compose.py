@@ -4,14 +4,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
+from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc, vote_pb2
 
 from chassis.admission import AdmissionLimit
+from chassis.calls.records import CallRecords, Calls, start_of
+from chassis.calls.values import StoredKind
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_paths
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
-from chassis.serving.server import Service, grpc_server_of
+from chassis.serving.server import Service, closing, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
@@ -24,6 +26,9 @@ from services.arbiter.service.measurement import MeasureLimits, measure
 from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.service.replay import replay
 from services.arbiter.service.stage_agents import DefaultAgents
+from services.arbiter.service.use_cases import ArbiterUseCases
+from services.arbiter.service.values import ArbitrationFinished, StoredArbitration
+from services.arbiter.service.voting.values import StoredVote, VoteFinished
 from services.arbiter.service.voting.vote import VoteContext, vote
 from services.arbiter.settings import Settings
 
@@ -31,6 +36,13 @@ NAME = "arbiter"
 # Programs of models that run at once [count], and memory of each [bytes]: together within the container's memory.
 PROGRAMS_AT_ONCE, PROGRAM_MEMORY_BYTES = 2, 256 * 1024**2
 CONTRACT = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
+ARBITRATION = StoredKind(
+    name="arbitration",
+    finished=ArbitrationFinished,
+    shown=StoredArbitration,
+    message=arbiter_pb2.StoredArbitration.DESCRIPTOR,
+)
+VOTE = StoredKind(name="vote", finished=VoteFinished, shown=StoredVote, message=vote_pb2.StoredVote.DESCRIPTOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +58,7 @@ class Parts:
         keyring: Keys of callers.
         health: Checks of the parts.
         close: Closes the parts.
+        records: Where calls are recorded; None where they are not.
     """
 
     model_clients: ModelClients
@@ -56,6 +69,7 @@ class Parts:
     ceilings: Ceilings = DEFAULT_CEILINGS
     keyring: Keyring = field(default_factory=Keyring)
     health: Health = field(default_factory=lambda: Health({}))
+    records: CallRecords | None = None
 
 
 def compose(settings: Settings, parts: Parts) -> Service:
@@ -64,10 +78,17 @@ def compose(settings: Settings, parts: Parts) -> Service:
     defaults, calculator = replace(arbitration_defaults(settings), ceilings=parts.ceilings), parts.calculator
     most = MeasureLimits(samples=settings.measure_max_samples)
     requests = AdmissionLimit("requests", settings.max_in_flight)
-    run_arbitration = requests.bounding_events(partial(arbitrate, context=_context(settings, parts, tracer, defaults)))
-    run_measure = requests.bounding(partial(measure, tracer=tracer, most=most, calculator=calculator))
-    run_vote = requests.bounding_events(partial(vote, context=_vote_context(settings, parts)))
-    run_replay = requests.bounding(partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator))
+    arbitrations, votes = Calls(parts.records, ARBITRATION, NAME), Calls(parts.records, VOTE, NAME)
+    run_arbitration = partial(arbitrate, context=_context(settings, parts, tracer, defaults))
+    run_vote = partial(vote, context=_vote_context(settings, parts))
+    use_cases = ArbiterUseCases(
+        arbitrate=arbitrations.recording(requests.bounding_events(run_arbitration)),
+        measure=requests.bounding(partial(measure, tracer=tracer, most=most, calculator=calculator)),
+        replay=requests.bounding(partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator)),
+        vote=votes.recording(requests.bounding_events(run_vote)),
+        arbitrations=arbitrations,
+        votes=votes,
+    )
     app = build_app(
         NAME,
         health=parts.health,
@@ -76,11 +97,11 @@ def compose(settings: Settings, parts: Parts) -> Service:
         max_held_body_bytes=settings.max_held_body_bytes,
         body_limits=dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes),
     )
-    rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
+    rest.add_paths(app, use_cases)
+    rest.add_stored_paths(app, use_cases)
     reject_unserved_paths(app, CONTRACT)
     server = grpc_server_of(settings, parts.keyring)
-    servicer = rpc.ArbiterServicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
-    arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)
+    arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(rpc.ArbiterServicer(use_cases, parts.keyring), server)
     return Service(
         name=NAME,
         app=app,
@@ -88,7 +109,8 @@ def compose(settings: Settings, parts: Parts) -> Service:
         grpc_names=[CONTRACT.full_name],
         settings=settings,
         health=parts.health,
-        close=parts.close,
+        start=start_of(parts.records),
+        close=parts.close if parts.records is None else partial(closing, parts.close, parts.records.close),
     )
 
 

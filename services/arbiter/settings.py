@@ -3,13 +3,13 @@
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import ApiSettings
+from configuration.contents import CallSettings
 from kernel.arbitration.defaults import FIRST_BATCH_SAMPLES, STOPPING_PROBABILITY
 from kernel.arbitration.modes import SolvingStop
 from kernel.votes.votes import DEFAULT_RULE, MOST_VOTES
 
 
-class Settings(ApiSettings):
+class Settings(CallSettings):
     """The settings are read from environment variables `METACOG_ARBITER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ARBITER_", env_ignore_empty=True, frozen=True)

@@ -1,8 +1,12 @@
-"""`python -m services.assigner` runs the assigner as a process."""
+"""`python -m services.assigner` runs the assigner as a process; `... migrate` creates its schema."""
 
+import asyncio
+import sys
 from functools import partial
 
+from chassis import database as db
 from chassis import log, telemetry
+from chassis.calls.records import CallRecords
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
 from chassis.serving.peer import Peer
@@ -10,6 +14,7 @@ from chassis.serving.server import closing, run, serve
 from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
+from configuration.contents import RouterContentsSettings, as_the_router, call_storage
 from configuration.keys import check_peer_key, read_keys
 from configuration.role_weights import read_role_weights
 from configuration.suite import SuiteSettings
@@ -17,11 +22,12 @@ from inference import suite_models
 from kernel.roles import VersionedWeights
 from services.assigner.compose import NAME, Parts, compose
 from services.assigner.settings import Settings
+from services.assigner.store.tables import CALLS
 
 
 async def main() -> None:
     """Read the settings, compose the service and serve it."""
-    suite, settings = read(SuiteSettings), read(Settings)
+    suite, settings = read(SuiteSettings), as_the_router(read(Settings), read(RouterContentsSettings))
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
@@ -33,6 +39,8 @@ async def main() -> None:
     model_clients = await suite_models(suite)
     await model_clients.check_agents(agents)
     delegation = _delegation(suite, settings)
+    storage = call_storage(NAME, suite, settings)
+    records = None if storage is None else CallRecords(storage, CALLS)
     parts = Parts(
         model_clients=model_clients,
         agents=agents.current,
@@ -46,10 +54,12 @@ async def main() -> None:
                 "agents": partial(model_clients.check_agents, agents),
                 "inference": model_clients.probe,
                 **({"delegation": delegation.check} if delegation else {}),
+                **({} if records is None else records.checks),
             },
         ),
         ceilings=suite.ceilings,
         delegation=delegation,
+        records=records,
     )
     await serve(compose(settings, parts), read(HttpSettings))
 
@@ -60,5 +70,16 @@ def _delegation(suite: SuiteSettings, settings: Settings) -> Peer | None:
     return Peer("delegation", settings.delegation_address, key=suite.peer_key.get_secret_value())
 
 
+def migrate() -> None:
+    """Bring the assigner's schema to its newest version."""
+    suite = read(SuiteSettings)
+    log.configure(NAME, suite.log_level)
+    db.migrate("services.assigner", suite.database_url)
+
+
+async def _migrate() -> None:
+    await asyncio.to_thread(migrate)
+
+
 if __name__ == "__main__":
-    run(main)
+    run(_migrate if sys.argv[1:] == ["migrate"] else main)

@@ -7,12 +7,14 @@ from functools import partial
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 
 from chassis.admission import AdmissionLimit
+from chassis.calls.records import CallRecords, Calls, start_of
+from chassis.calls.values import StoredKind
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_paths
 from chassis.serving.health import Health
 from chassis.serving.peer import Peer
 from chassis.serving.rest import build_app
-from chassis.serving.server import Service, grpc_server_of
+from chassis.serving.server import Service, closing, grpc_server_of
 from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import DEFAULT_CEILINGS, Ceilings, Limits
@@ -24,11 +26,18 @@ from services.assigner.relay import DelegationExperience
 from services.assigner.service.assignment import assign
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.role_assigner import AssignmentPolicy, random_seed
-from services.assigner.service.values import DeliberateRequest, Event
+from services.assigner.service.use_cases import AssignerUseCases
+from services.assigner.service.values import DeliberateRequest, DeliberationFinished, Event, StoredDeliberation
 from services.assigner.settings import Settings
 
 NAME = "assigner"
 CONTRACT = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
+DELIBERATION = StoredKind(
+    name="deliberation",
+    finished=DeliberationFinished,
+    shown=StoredDeliberation,
+    message=assigner_pb2.StoredDeliberation.DESCRIPTOR,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +55,7 @@ class Parts:
         chance: Returns the seed of a draw of roles where the request gives none.
         ceilings: The most that one request may spend.
         delegation: The delegation service, which is asked for the agents' experience; None where it is not asked.
+        records: Where deliberations are recorded; None where they are not.
     """
 
     model_clients: ModelClients
@@ -58,6 +68,7 @@ class Parts:
     chance: Callable[[], int] = random_seed
     ceilings: Ceilings = DEFAULT_CEILINGS
     delegation: Peer | None = None
+    records: CallRecords | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +92,13 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         experience=_experience_source(settings, parts.delegation),
     )
     requests = AdmissionLimit("requests", settings.max_in_flight)
-    assign_roles = requests.bounding(partial(assign, weights=parts.weights))
     run_dialectic = requests.bounding_events(partial(deliberate, context=context))
+    deliberations = Calls(parts.records, DELIBERATION, NAME)
+    use_cases = AssignerUseCases(
+        assign=requests.bounding(partial(assign, weights=parts.weights)),
+        deliberate=deliberations.recording(run_dialectic),
+        deliberations=deliberations,
+    )
     app = build_app(
         NAME,
         health=parts.health,
@@ -91,11 +107,10 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         max_held_body_bytes=settings.max_held_body_bytes,
         body_limits={"/v1/assignments": settings.assignments_max_body_bytes},
     )
-    rest.add_paths(app, assign=assign_roles, deliberate=run_dialectic)
+    rest.add_paths(app, use_cases)
     reject_unserved_paths(app, CONTRACT)
     server = grpc_server_of(settings, parts.keyring)
-    servicer = rpc.AssignerServicer(assign=assign_roles, deliberate=run_dialectic)
-    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
+    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(rpc.AssignerServicer(use_cases, parts.keyring), server)
     return ComposedAssigner(
         name=NAME,
         app=app,
@@ -103,7 +118,8 @@ def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
         grpc_names=[CONTRACT.full_name],
         settings=settings,
         health=parts.health,
-        close=parts.close,
+        start=start_of(parts.records),
+        close=parts.close if parts.records is None else partial(closing, parts.close, parts.records.close),
         deliberate=run_dialectic,
     )
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import ApiSettings
+from configuration.contents import CallSettings
 from kernel.roles import NOTE_EXPERIENCE, NOTE_IMPORTANCE
 
 
-class Settings(ApiSettings):
+class Settings(CallSettings):
     """The settings are read from environment variables `METACOG_ASSIGNER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ASSIGNER_", env_ignore_empty=True, frozen=True)

@@ -10,13 +10,14 @@ from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
 from chassis.settings import HttpSettings, read
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
+from configuration.contents import RouterContentsSettings, as_the_router
 from configuration.dimensions import SHIPPED, read_dimensions
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
 from inference import Embeddings, suite_models
 from sandbox.mathematics import Calculators
 from services.delegation.compose import NAME, Parts, compose
-from services.delegation.settings import RouterContentsSettings, Settings, as_the_router
+from services.delegation.settings import Settings
 
 
 async def main() -> None:

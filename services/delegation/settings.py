@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
 from kernel.confidence.rules import DEFAULT_RULES, Exploration, HandOverRule
@@ -121,18 +121,3 @@ class Settings(ApiSettings):
         60_000, ge=100, description="Time that a request may give them at most [ms]; it lowers the time before, too"
     )
     judge_agent: str = Field("", description="Agent that judges where the request names none; empty: the default model")
-
-
-class RouterContentsSettings(BaseSettings):
-    """What the router keeps is what delegation keeps where it is not told otherwise; variables `METACOG_ROUTER_...`."""
-
-    model_config = SettingsConfigDict(env_prefix="METACOG_ROUTER_", env_ignore_empty=True, frozen=True)
-
-    keep_contents: bool = Field(True, description="Whether questions and answers are stored")
-    retention_days: int = Field(90, ge=0, le=36_500, description="Age from which they are deleted [days]; 0: never")
-
-
-def as_the_router(settings: Settings, router: RouterContentsSettings) -> Settings:
-    """Return `settings` with what the router keeps, and for how long, where they leave it open."""
-    given = settings.model_dump(include={"keep_contents", "retention_days"}, exclude_none=True)
-    return settings.model_copy(update={**router.model_dump(), **given})

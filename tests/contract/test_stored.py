@@ -5,6 +5,8 @@ from typing import Any
 
 import orjson
 import pytest
+from metacog.arbiter.v1 import arbiter_pb2, vote_pb2
+from metacog.assigner.v1 import assigner_pb2
 from metacog.delegation.v1 import tasks_pb2
 from metacog.router.v1 import router_pb2
 
@@ -16,6 +18,9 @@ from kernel.learning.profiles import ProfileChange
 from kernel.outcomes import Outcome
 from kernel.statistics.recalibration import Method, Point
 from kernel.votes.probability import VoteEvidence
+from services.arbiter.service.values import StoredArbitration
+from services.arbiter.service.voting.values import StoredVote
+from services.assigner.service.values import StoredDeliberation
 from services.delegation.service.task_records import StoredTask, TaskConfidence
 from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackResponse, TaskFinished
 from services.router.service.calibration.values import CalibrationMap
@@ -57,6 +62,9 @@ STORED: list[Any] = [
     ),
     VoteEvidence(agreeing=3, valid=4, kind="number"),
     StoredTask(question="What is 20 + 20?", finished=from_proto(full(tasks_pb2.TaskFinished), TaskFinished)),
+    from_proto(full(arbiter_pb2.StoredArbitration), StoredArbitration),
+    from_proto(full(vote_pb2.StoredVote), StoredVote),
+    from_proto(full(assigner_pb2.StoredDeliberation), StoredDeliberation),
     TaskConfidence(agent="ada", source=ConfidenceSource.VERBALIZED, confidence=0.5, raw=0.6),
     TaskFeedbackResponse(feedback_id="f", task_id="t", label=LABEL, profile_updates=[UPDATE]),
     Point(confidence=0.25, calibrated=0.5),

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from metacog.arbiter.v1 import arbiter_pb2
 
+from chassis.calls.records import CallRecords
+from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.server import closing
 from configuration.agents import AgentConfig
@@ -119,9 +121,11 @@ async def arbiter_at(
     *,
     encoder: Encoding | str | None = None,
     calculator: MathematicsSource | None = None,
+    keyring: Keyring | None = None,
     prices: Prices = NO_PRICES,
     others: Mapping[str, ModelServer] = NO_OTHERS,
     ceilings: Ceilings = DEFAULT_CEILINGS,
+    records: CallRecords | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
     """An arbiter on `llm` with both APIs; `encoder` is one, or its URL; `others` are further models by name."""
@@ -133,6 +137,8 @@ async def arbiter_at(
         agents=lambda: agents,
         encoder=encoding,
         ceilings=ceilings,
+        records=records,
+        keyring=keyring or Keyring(),
         calculator=calculator or InProcessCalculator(),
         health=Health({"inference": clients.probe}),
         close=clients.close if embeddings is None else partial(closing, clients.close, embeddings.close),
@@ -145,6 +151,7 @@ async def arbiter_at(
 async def arbiter_of(parts: Parts, **settings: Any) -> AsyncIterator[Running]:  # noqa: ANN401
     """The arbiter of `parts` with both APIs; `settings` replace those of the tests."""
     service = compose(SETTINGS.model_copy(update=settings), parts)
+    service.start()
     async with serving(service.app, service.rpc) as running:
         yield running
     await service.close()

@@ -11,6 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from chassis.calls.records import CallRecords
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.peer import Peer
@@ -53,6 +54,7 @@ async def assigner_at(
     others: Mapping[str, ModelServer] = NO_OTHERS,
     delegation: str = "",
     ceilings: Ceilings = DEFAULT_CEILINGS,
+    records: CallRecords | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
     """An assigner on `llm` with both APIs; without `agents`, with those that ship; `others` are further models.
@@ -70,6 +72,7 @@ async def assigner_at(
         delegation=peer,
         keyring=keyring or Keyring(),
         ceilings=ceilings,
+        records=records,
         health=Health({}, {"inference": clients.probe}),
     )
     async with assigner_of(parts, **settings) as running:
@@ -80,6 +83,7 @@ async def assigner_at(
 async def assigner_of(parts: Parts, **settings: Any) -> AsyncIterator[Running]:  # noqa: ANN401
     """The assigner of `parts` with both APIs; `settings` replace those of the tests."""
     service = compose(SETTINGS.model_copy(update=settings), parts)
+    service.start()
     async with serving(service.app, service.rpc) as running:
         yield running
     await service.close()

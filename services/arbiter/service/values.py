@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -387,3 +388,28 @@ class ReplayResponse:
 
 
 Event = ArbitrationStarted | SamplesDrawn | SolversFinished | CritiqueFinished | AnswerSettled | ArbitrationFinished
+
+
+@value
+class StoredArbitration:
+    """A arbitration is stored with its question and its last event."""
+
+    created_at: datetime
+    question: str = ""
+    finished: ArbitrationFinished
+
+
+@value
+class GetArbitrationResponse:
+    """This response holds one arbitration."""
+
+    arbitration: StoredArbitration
+
+
+@value
+class ListArbitrationsResponse:
+    """This response is a page of arbitrations."""
+
+    arbitrations: Sequence[StoredArbitration]
+    next_page_token: str
+    unreadable: int = 0

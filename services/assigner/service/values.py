@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -274,3 +275,28 @@ Event = (
     | StageMeasured
     | DeliberationFinished
 )
+
+
+@value
+class StoredDeliberation:
+    """A deliberation is stored with its question and its last event."""
+
+    created_at: datetime
+    question: str = ""
+    finished: DeliberationFinished
+
+
+@value
+class GetDeliberationResponse:
+    """This response holds one deliberation."""
+
+    deliberation: StoredDeliberation
+
+
+@value
+class ListDeliberationsResponse:
+    """This response is a page of deliberations."""
+
+    deliberations: Sequence[StoredDeliberation]
+    next_page_token: str
+    unreadable: int = 0

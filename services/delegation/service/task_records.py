@@ -1,4 +1,4 @@
-"""A task is stored as a record, which can be read, and this use case submits feedback on it."""
+"""A task is stored as a record, which feedback labels; what is shown of it has the fields of the contract."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -81,26 +81,18 @@ class TaskRecord:
 
 @value
 class StoredTask:
-    """A task is stored with its question and its last event."""
+    """A task is stored with its question and its last event; it is shown with the label that its answer has now."""
 
     question: str = ""
     finished: TaskFinished
-
-
-@value
-class Task:
-    """A stored task is shown with the label that its answer has now."""
-
-    question: str
-    finished: TaskFinished
-    label: AnswerLabel | None
+    label: AnswerLabel | None = None
 
 
 @value
 class GetTaskResponse:
     """This response holds one task."""
 
-    task: Task
+    task: StoredTask
 
 
 @value
@@ -117,7 +109,7 @@ class ListTasksRequest:
 class ListTasksResponse:
     """This response is a page of tasks."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[StoredTask]
     next_page_token: str
     unreadable: int = 0
 

@@ -7,7 +7,7 @@ from services.delegation.service.categories import Categories
 from services.delegation.service.experience.values import MatchExperienceResponse
 from services.delegation.service.monitoring import Monitoring
 from services.delegation.service.profiles import Profiles
-from services.delegation.service.task_records import ListTasksResponse, Task
+from services.delegation.service.task_records import ListTasksResponse, StoredTask
 from services.delegation.service.values import Event, SelfAssessResponse, TaskFeedbackResponse
 
 
@@ -28,7 +28,7 @@ class DelegationUseCases:
     """
 
     process: Callable[..., AsyncGenerator[Event, None]]
-    get_task: Callable[..., Awaitable[Task]]
+    get_task: Callable[..., Awaitable[StoredTask]]
     list_tasks: Callable[..., Awaitable[ListTasksResponse]]
     self_assess: Callable[..., Awaitable[SelfAssessResponse]]
     match_experience: Callable[..., Awaitable[MatchExperienceResponse]]

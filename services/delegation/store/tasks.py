@@ -26,7 +26,6 @@ from services.delegation.service.task_records import (
     ListTasksResponse,
     MakeDocument,
     StoredTask,
-    Task,
     TaskConfidence,
     TaskRecord,
 )
@@ -95,7 +94,7 @@ class PostgresTasks:
                 await answer_request(session, record.key_name, request_id, claim, record.task_id)
         return updates
 
-    async def get(self, task_id: str, *, key_name: str = "") -> Task:
+    async def get(self, task_id: str, *, key_name: str = "") -> StoredTask:
         """Return the task `task_id`, if its request had the key of that name; an empty name finds those of all keys.
 
         Raises:
@@ -229,9 +228,9 @@ def _conditions(request: ListTasksRequest, key_name: str) -> list[ColumnElement[
     ]
 
 
-def _task(row: TaskRow) -> Task:
+def _task(row: TaskRow) -> StoredTask:
     stored = from_stored(row.document, StoredTask, record="task", record_id=row.task_id)
-    return Task(question=stored.question, finished=stored.finished, label=_label(row) or stored.finished.label)
+    return replace(stored, label=_label(row) or stored.finished.label)
 
 
 def _label(row: TaskRow) -> AnswerLabel | None:

@@ -24,13 +24,11 @@ def test_the_whole_suite_is_planned_when_nothing_is_set() -> None:
         "postgres",
         "llm",
         "encoder",
-        "delegation-migrate",
-        "router-migrate",
+        *(f"{name}-migrate" for name in SERVICES),
         "console",
     }
-    assert parts["router"].after == ("router-migrate",)
     assert parts["router-migrate"].after == ("postgres",)
-    assert parts["delegation"].after == ("delegation-migrate",)
+    assert {name: parts[name].after for name in SERVICES} == {name: (f"{name}-migrate",) for name in SERVICES}
     assert parts["router"].ready_url == "http://127.0.0.1:8080/readyz"
     assert parts["llm"].ready_url == "http://127.0.0.1:8000/health"
 
@@ -46,7 +44,7 @@ def test_a_server_of_the_users_own_takes_the_place_of_each_part() -> None:
 
     parts = named(plan(own, ""))
 
-    assert parts.keys() == {*SERVICES} | {"delegation-migrate", "router-migrate", "console"}
+    assert parts.keys() == {*SERVICES, "console"} | {f"{name}-migrate" for name in SERVICES}
     assert parts["router-migrate"].after == ()
     assert parts["router"].environment["METACOG_INFERENCE_URL"] == "http://gpu:8000/v1"
     assert parts["router"].environment["METACOG_INFERENCE_MODEL"] == "llama"

@@ -6,6 +6,7 @@ Settling disagreement between sampled answers, and measuring how the information
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from metacog.common.v1 import answer_pb2 as _answer_pb2
@@ -387,7 +388,9 @@ class ArbitrateRequest(_message.Message):
     seed: _builtins.int
     """Makes the arbitration repeatable where the backends honour seeds; each call's seed is derived from it."""
     run_id: _builtins.str
-    """Name of the run this belongs to, for logs and seeds."""
+    """Name of the run this belongs to, for logs and seeds; empty: it belongs to none, and is stored where the service has
+    a database.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -2424,3 +2427,155 @@ class ReplayResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__same_answer) -> _WhichOneofReturnType__same_answer | None: ...
 
 Global___ReplayResponse: _TypeAlias = ReplayResponse  # noqa: Y015
+
+@_typing.final
+class StoredArbitration(_message.Message):
+    """A stored arbitration: one that was asked for by itself, not by a run of the router."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    question: _builtins.str
+    """Its question as one text; empty where contents are not stored."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When it began."""
+
+    @_builtins.property
+    def finished(self) -> Global___ArbitrationFinished:
+        """How it ended."""
+
+    def __init__(
+        self,
+        *,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        question: _builtins.str = ...,
+        finished: Global___ArbitrationFinished | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished", b"finished"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished", b"finished", "question", b"question"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredArbitration: _TypeAlias = StoredArbitration  # noqa: Y015
+
+@_typing.final
+class GetArbitrationRequest(_message.Message):
+    """Asks for one arbitration."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The `run_id` of its events."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetArbitrationRequest: _TypeAlias = GetArbitrationRequest  # noqa: Y015
+
+@_typing.final
+class GetArbitrationResponse(_message.Message):
+    """One arbitration."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARBITRATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def arbitration(self) -> Global___StoredArbitration:
+        """All about it."""
+
+    def __init__(
+        self,
+        *,
+        arbitration: Global___StoredArbitration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["arbitration", b"arbitration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arbitration", b"arbitration"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetArbitrationResponse: _TypeAlias = GetArbitrationResponse  # noqa: Y015
+
+@_typing.final
+class ListArbitrationsRequest(_message.Message):
+    """Asks for arbitrations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """How many a page has [1..200]; left out: 50."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before; empty: the newest."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Only those that began at or after this time."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Only those that began before this time."""
+
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "since", b"since", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+
+Global___ListArbitrationsRequest: _TypeAlias = ListArbitrationsRequest  # noqa: Y015
+
+@_typing.final
+class ListArbitrationsResponse(_message.Message):
+    """A page of arbitrations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARBITRATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token of the next page; empty on the last."""
+    unreadable: _builtins.int
+    """Those of this page that this version of the service cannot read, and leaves out [count]."""
+    @_builtins.property
+    def arbitrations(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredArbitration]:
+        """The arbitrations, newest first."""
+
+    def __init__(
+        self,
+        *,
+        arbitrations: _abc.Iterable[Global___StoredArbitration] | None = ...,
+        next_page_token: _builtins.str = ...,
+        unreadable: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arbitrations", b"arbitrations", "next_page_token", b"next_page_token", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListArbitrationsResponse: _TypeAlias = ListArbitrationsResponse  # noqa: Y015

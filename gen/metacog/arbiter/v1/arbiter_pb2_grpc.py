@@ -56,6 +56,26 @@ class ArbiterServiceStub:
                 request_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteRequest.SerializeToString,
                 response_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteResponse.FromString,
                 _registered_method=True)
+        self.GetArbitration = channel.unary_unary(
+                '/metacog.arbiter.v1.ArbiterService/GetArbitration',
+                request_serializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.GetArbitrationRequest.SerializeToString,
+                response_deserializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.GetArbitrationResponse.FromString,
+                _registered_method=True)
+        self.ListArbitrations = channel.unary_unary(
+                '/metacog.arbiter.v1.ArbiterService/ListArbitrations',
+                request_serializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ListArbitrationsRequest.SerializeToString,
+                response_deserializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ListArbitrationsResponse.FromString,
+                _registered_method=True)
+        self.GetVote = channel.unary_unary(
+                '/metacog.arbiter.v1.ArbiterService/GetVote',
+                request_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.GetVoteRequest.SerializeToString,
+                response_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.GetVoteResponse.FromString,
+                _registered_method=True)
+        self.ListVotes = channel.unary_unary(
+                '/metacog.arbiter.v1.ArbiterService/ListVotes',
+                request_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.ListVotesRequest.SerializeToString,
+                response_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.ListVotesResponse.FromString,
+                _registered_method=True)
 
 
 class ArbiterServiceServicer:
@@ -109,6 +129,44 @@ class ArbiterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetArbitration(self, request, context):
+        """Returns one stored arbitration.
+
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+        or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListArbitrations(self, request, context):
+        """Lists stored arbitrations, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetVote(self, request, context):
+        """Returns one stored vote.
+
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+        or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListVotes(self, request, context):
+        """Lists stored votes, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ArbiterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -131,6 +189,26 @@ def add_ArbiterServiceServicer_to_server(servicer, server):
                     servicer.Vote,
                     request_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteRequest.FromString,
                     response_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteResponse.SerializeToString,
+            ),
+            'GetArbitration': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetArbitration,
+                    request_deserializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.GetArbitrationRequest.FromString,
+                    response_serializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.GetArbitrationResponse.SerializeToString,
+            ),
+            'ListArbitrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListArbitrations,
+                    request_deserializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ListArbitrationsRequest.FromString,
+                    response_serializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ListArbitrationsResponse.SerializeToString,
+            ),
+            'GetVote': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetVote,
+                    request_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.GetVoteRequest.FromString,
+                    response_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.GetVoteResponse.SerializeToString,
+            ),
+            'ListVotes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListVotes,
+                    request_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.ListVotesRequest.FromString,
+                    response_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.ListVotesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -242,6 +320,114 @@ class ArbiterService:
             '/metacog.arbiter.v1.ArbiterService/Vote',
             metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteRequest.SerializeToString,
             metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetArbitration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.arbiter.v1.ArbiterService/GetArbitration',
+            metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.GetArbitrationRequest.SerializeToString,
+            metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.GetArbitrationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListArbitrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.arbiter.v1.ArbiterService/ListArbitrations',
+            metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ListArbitrationsRequest.SerializeToString,
+            metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ListArbitrationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetVote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.arbiter.v1.ArbiterService/GetVote',
+            metacog_dot_arbiter_dot_v1_dot_vote__pb2.GetVoteRequest.SerializeToString,
+            metacog_dot_arbiter_dot_v1_dot_vote__pb2.GetVoteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListVotes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.arbiter.v1.ArbiterService/ListVotes',
+            metacog_dot_arbiter_dot_v1_dot_vote__pb2.ListVotesRequest.SerializeToString,
+            metacog_dot_arbiter_dot_v1_dot_vote__pb2.ListVotesResponse.FromString,
             options,
             channel_credentials,
             insecure,

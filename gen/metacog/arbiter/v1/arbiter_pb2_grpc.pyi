@@ -65,6 +65,28 @@ class ArbiterServiceStub:
     `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no source could be asked at all; a source that fails later is left
     out, and named.
     """
+    GetArbitration: _grpc.UnaryUnaryMultiCallable[_arbiter_pb2.GetArbitrationRequest, _arbiter_pb2.GetArbitrationResponse]
+    """Returns one stored arbitration.
+
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+    or `DATABASE_UNAVAILABLE`.
+    """
+    ListArbitrations: _grpc.UnaryUnaryMultiCallable[_arbiter_pb2.ListArbitrationsRequest, _arbiter_pb2.ListArbitrationsResponse]
+    """Lists stored arbitrations, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+    """
+    GetVote: _grpc.UnaryUnaryMultiCallable[_vote_pb2.GetVoteRequest, _vote_pb2.GetVoteResponse]
+    """Returns one stored vote.
+
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+    or `DATABASE_UNAVAILABLE`.
+    """
+    ListVotes: _grpc.UnaryUnaryMultiCallable[_vote_pb2.ListVotesRequest, _vote_pb2.ListVotesResponse]
+    """Lists stored votes, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+    """
 
 @_typing.type_check_only
 class ArbiterServiceAsyncStub(ArbiterServiceStub):
@@ -101,6 +123,28 @@ class ArbiterServiceAsyncStub(ArbiterServiceStub):
     `REQUEST_OVER_LIMIT`, `UNKNOWN_AGENT` or `SANDBOX_UNAVAILABLE`; with `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
     `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no source could be asked at all; a source that fails later is left
     out, and named.
+    """
+    GetArbitration: _aio.UnaryUnaryMultiCallable[_arbiter_pb2.GetArbitrationRequest, _arbiter_pb2.GetArbitrationResponse]  # type: ignore[assignment]
+    """Returns one stored arbitration.
+
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+    or `DATABASE_UNAVAILABLE`.
+    """
+    ListArbitrations: _aio.UnaryUnaryMultiCallable[_arbiter_pb2.ListArbitrationsRequest, _arbiter_pb2.ListArbitrationsResponse]  # type: ignore[assignment]
+    """Lists stored arbitrations, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+    """
+    GetVote: _aio.UnaryUnaryMultiCallable[_vote_pb2.GetVoteRequest, _vote_pb2.GetVoteResponse]  # type: ignore[assignment]
+    """Returns one stored vote.
+
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+    or `DATABASE_UNAVAILABLE`.
+    """
+    ListVotes: _aio.UnaryUnaryMultiCallable[_vote_pb2.ListVotesRequest, _vote_pb2.ListVotesResponse]  # type: ignore[assignment]
+    """Lists stored votes, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
     """
 
 class ArbiterServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -159,6 +203,52 @@ class ArbiterServiceServicer(metaclass=_abc_1.ABCMeta):
         `REQUEST_OVER_LIMIT`, `UNKNOWN_AGENT` or `SANDBOX_UNAVAILABLE`; with `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
         `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no source could be asked at all; a source that fails later is left
         out, and named.
+        """
+
+    @_abc_1.abstractmethod
+    def GetArbitration(
+        self,
+        request: _arbiter_pb2.GetArbitrationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_arbiter_pb2.GetArbitrationResponse, _abc.Awaitable[_arbiter_pb2.GetArbitrationResponse]]:
+        """Returns one stored arbitration.
+
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+        or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListArbitrations(
+        self,
+        request: _arbiter_pb2.ListArbitrationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_arbiter_pb2.ListArbitrationsResponse, _abc.Awaitable[_arbiter_pb2.ListArbitrationsResponse]]:
+        """Lists stored arbitrations, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetVote(
+        self,
+        request: _vote_pb2.GetVoteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_vote_pb2.GetVoteResponse, _abc.Awaitable[_vote_pb2.GetVoteResponse]]:
+        """Returns one stored vote.
+
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+        or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListVotes(
+        self,
+        request: _vote_pb2.ListVotesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_vote_pb2.ListVotesResponse, _abc.Awaitable[_vote_pb2.ListVotesResponse]]:
+        """Lists stored votes, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
         """
 
 def add_ArbiterServiceServicer_to_server(servicer: ArbiterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

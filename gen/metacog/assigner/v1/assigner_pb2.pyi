@@ -6,6 +6,7 @@ Who plays which role, and the five-role dialectic."""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from metacog.common.v1 import agent_pb2 as _agent_pb2
@@ -809,7 +810,9 @@ class DeliberateRequest(_message.Message):
     measure_stages: _builtins.bool
     """Whether to measure an MSV after each stage; left out: true."""
     run_id: _builtins.str
-    """Name of the run this belongs to, for logs; empty: a new one is made."""
+    """Name of the run this belongs to, for logs; empty: it belongs to none, gets a new name, and is stored where the
+    service has a database.
+    """
     draft: _builtins.str
     """A quick answer that was made before and is doubted; the first stage sees it as data. Empty: there is none."""
     keep_apart: _builtins.bool
@@ -1227,3 +1230,155 @@ class DeliberateResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
 Global___DeliberateResponse: _TypeAlias = DeliberateResponse  # noqa: Y015
+
+@_typing.final
+class StoredDeliberation(_message.Message):
+    """A stored deliberation: one that was asked for by itself, not by a run of the router."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    question: _builtins.str
+    """Its question as one text; empty where contents are not stored."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When it began."""
+
+    @_builtins.property
+    def finished(self) -> Global___DeliberationFinished:
+        """How it ended."""
+
+    def __init__(
+        self,
+        *,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        question: _builtins.str = ...,
+        finished: Global___DeliberationFinished | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished", b"finished"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished", b"finished", "question", b"question"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredDeliberation: _TypeAlias = StoredDeliberation  # noqa: Y015
+
+@_typing.final
+class GetDeliberationRequest(_message.Message):
+    """Asks for one deliberation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The `run_id` of its events."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDeliberationRequest: _TypeAlias = GetDeliberationRequest  # noqa: Y015
+
+@_typing.final
+class GetDeliberationResponse(_message.Message):
+    """One deliberation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIBERATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def deliberation(self) -> Global___StoredDeliberation:
+        """All about it."""
+
+    def __init__(
+        self,
+        *,
+        deliberation: Global___StoredDeliberation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["deliberation", b"deliberation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deliberation", b"deliberation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDeliberationResponse: _TypeAlias = GetDeliberationResponse  # noqa: Y015
+
+@_typing.final
+class ListDeliberationsRequest(_message.Message):
+    """Asks for deliberations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """How many a page has [1..200]; left out: 50."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before; empty: the newest."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Only those that began at or after this time."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Only those that began before this time."""
+
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "since", b"since", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+
+Global___ListDeliberationsRequest: _TypeAlias = ListDeliberationsRequest  # noqa: Y015
+
+@_typing.final
+class ListDeliberationsResponse(_message.Message):
+    """A page of deliberations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIBERATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token of the next page; empty on the last."""
+    unreadable: _builtins.int
+    """Those of this page that this version of the service cannot read, and leaves out [count]."""
+    @_builtins.property
+    def deliberations(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredDeliberation]:
+        """The deliberations, newest first."""
+
+    def __init__(
+        self,
+        *,
+        deliberations: _abc.Iterable[Global___StoredDeliberation] | None = ...,
+        next_page_token: _builtins.str = ...,
+        unreadable: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deliberations", b"deliberations", "next_page_token", b"next_page_token", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeliberationsResponse: _TypeAlias = ListDeliberationsResponse  # noqa: Y015

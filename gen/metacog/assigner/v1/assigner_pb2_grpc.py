@@ -45,6 +45,16 @@ class AssignerServiceStub:
                 request_serializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.DeliberateRequest.SerializeToString,
                 response_deserializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.DeliberateResponse.FromString,
                 _registered_method=True)
+        self.GetDeliberation = channel.unary_unary(
+                '/metacog.assigner.v1.AssignerService/GetDeliberation',
+                request_serializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.GetDeliberationRequest.SerializeToString,
+                response_deserializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.GetDeliberationResponse.FromString,
+                _registered_method=True)
+        self.ListDeliberations = channel.unary_unary(
+                '/metacog.assigner.v1.AssignerService/ListDeliberations',
+                request_serializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.ListDeliberationsRequest.SerializeToString,
+                response_deserializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.ListDeliberationsResponse.FromString,
+                _registered_method=True)
 
 
 class AssignerServiceServicer:
@@ -76,6 +86,25 @@ class AssignerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetDeliberation(self, request, context):
+        """Returns one stored deliberation.
+
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+        or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDeliberations(self, request, context):
+        """Lists stored deliberations, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AssignerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -88,6 +117,16 @@ def add_AssignerServiceServicer_to_server(servicer, server):
                     servicer.Deliberate,
                     request_deserializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.DeliberateRequest.FromString,
                     response_serializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.DeliberateResponse.SerializeToString,
+            ),
+            'GetDeliberation': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDeliberation,
+                    request_deserializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.GetDeliberationRequest.FromString,
+                    response_serializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.GetDeliberationResponse.SerializeToString,
+            ),
+            'ListDeliberations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDeliberations,
+                    request_deserializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.ListDeliberationsRequest.FromString,
+                    response_serializer=metacog_dot_assigner_dot_v1_dot_assigner__pb2.ListDeliberationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -145,6 +184,60 @@ class AssignerService:
             '/metacog.assigner.v1.AssignerService/Deliberate',
             metacog_dot_assigner_dot_v1_dot_assigner__pb2.DeliberateRequest.SerializeToString,
             metacog_dot_assigner_dot_v1_dot_assigner__pb2.DeliberateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDeliberation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.assigner.v1.AssignerService/GetDeliberation',
+            metacog_dot_assigner_dot_v1_dot_assigner__pb2.GetDeliberationRequest.SerializeToString,
+            metacog_dot_assigner_dot_v1_dot_assigner__pb2.GetDeliberationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDeliberations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.assigner.v1.AssignerService/ListDeliberations',
+            metacog_dot_assigner_dot_v1_dot_assigner__pb2.ListDeliberationsRequest.SerializeToString,
+            metacog_dot_assigner_dot_v1_dot_assigner__pb2.ListDeliberationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

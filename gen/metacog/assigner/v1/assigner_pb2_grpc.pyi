@@ -50,6 +50,17 @@ class AssignerServiceStub:
     `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     there is no answer at all.
     """
+    GetDeliberation: _grpc.UnaryUnaryMultiCallable[_assigner_pb2.GetDeliberationRequest, _assigner_pb2.GetDeliberationResponse]
+    """Returns one stored deliberation.
+
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+    or `DATABASE_UNAVAILABLE`.
+    """
+    ListDeliberations: _grpc.UnaryUnaryMultiCallable[_assigner_pb2.ListDeliberationsRequest, _assigner_pb2.ListDeliberationsResponse]
+    """Lists stored deliberations, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
+    """
 
 @_typing.type_check_only
 class AssignerServiceAsyncStub(AssignerServiceStub):
@@ -72,6 +83,17 @@ class AssignerServiceAsyncStub(AssignerServiceStub):
     had degrades the answer and gives the reason. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
     `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     there is no answer at all.
+    """
+    GetDeliberation: _aio.UnaryUnaryMultiCallable[_assigner_pb2.GetDeliberationRequest, _assigner_pb2.GetDeliberationResponse]  # type: ignore[assignment]
+    """Returns one stored deliberation.
+
+    Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+    or `DATABASE_UNAVAILABLE`.
+    """
+    ListDeliberations: _aio.UnaryUnaryMultiCallable[_assigner_pb2.ListDeliberationsRequest, _assigner_pb2.ListDeliberationsResponse]  # type: ignore[assignment]
+    """Lists stored deliberations, newest first; those that this version cannot read are left out and counted.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
     """
 
 class AssignerServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -104,6 +126,29 @@ class AssignerServiceServicer(metaclass=_abc_1.ABCMeta):
         had degrades the answer and gives the reason. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
         `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
         there is no answer at all.
+        """
+
+    @_abc_1.abstractmethod
+    def GetDeliberation(
+        self,
+        request: _assigner_pb2.GetDeliberationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_assigner_pb2.GetDeliberationResponse, _abc.Awaitable[_assigner_pb2.GetDeliberationResponse]]:
+        """Returns one stored deliberation.
+
+        Safe to retry. Fails with `RUN_NOT_FOUND`, `CALLS_NOT_STORED` where the service has no database, `RECORD_UNREADABLE`
+        or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDeliberations(
+        self,
+        request: _assigner_pb2.ListDeliberationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_assigner_pb2.ListDeliberationsResponse, _abc.Awaitable[_assigner_pb2.ListDeliberationsResponse]]:
+        """Lists stored deliberations, newest first; those that this version cannot read are left out and counted.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN`, `CALLS_NOT_STORED` or `DATABASE_UNAVAILABLE`.
         """
 
 def add_AssignerServiceServicer_to_server(servicer: AssignerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -61,7 +61,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_MODEL_NOT_FOUND: _ErrorReason.ValueType  # 17
     """NOT_FOUND: no such model; e.g. {model: "gpt-9"}."""
     ERROR_REASON_RUN_NOT_FOUND: _ErrorReason.ValueType  # 18
-    """NOT_FOUND: no such run for this key; e.g. {run_id: "..."}."""
+    """NOT_FOUND: no such run, or call of a service, for this key; e.g. {run_id: "..."}."""
     ERROR_REASON_TASK_NOT_FOUND: _ErrorReason.ValueType  # 19
     """NOT_FOUND: no such task for this key."""
     ERROR_REASON_DOCUMENT_NOT_FOUND: _ErrorReason.ValueType  # 20
@@ -154,6 +154,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
     ERROR_REASON_ENDPOINT_NOT_SERVED: _ErrorReason.ValueType  # 80
     """NOT_FOUND: the model server does not have this endpoint, or not for this model; e.g. {path: "/rerank"}."""
+    ERROR_REASON_CALLS_NOT_STORED: _ErrorReason.ValueType  # 90
+    """FAILED_PRECONDITION: this service stores no calls; e.g. {setting: "METACOG_DATABASE_URL"}."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -202,7 +204,7 @@ ERROR_REASON_OWNER_NOT_ALLOWED: ErrorReason.ValueType  # 70
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason.ValueType  # 17
 """NOT_FOUND: no such model; e.g. {model: "gpt-9"}."""
 ERROR_REASON_RUN_NOT_FOUND: ErrorReason.ValueType  # 18
-"""NOT_FOUND: no such run for this key; e.g. {run_id: "..."}."""
+"""NOT_FOUND: no such run, or call of a service, for this key; e.g. {run_id: "..."}."""
 ERROR_REASON_TASK_NOT_FOUND: ErrorReason.ValueType  # 19
 """NOT_FOUND: no such task for this key."""
 ERROR_REASON_DOCUMENT_NOT_FOUND: ErrorReason.ValueType  # 20
@@ -295,4 +297,6 @@ ERROR_REASON_METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 72
 """INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
 ERROR_REASON_ENDPOINT_NOT_SERVED: ErrorReason.ValueType  # 80
 """NOT_FOUND: the model server does not have this endpoint, or not for this model; e.g. {path: "/rerank"}."""
+ERROR_REASON_CALLS_NOT_STORED: ErrorReason.ValueType  # 90
+"""FAILED_PRECONDITION: this service stores no calls; e.g. {setting: "METACOG_DATABASE_URL"}."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

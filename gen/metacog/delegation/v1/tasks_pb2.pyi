@@ -1499,7 +1499,7 @@ class ProcessResponse(_message.Message):
 Global___ProcessResponse: _TypeAlias = ProcessResponse  # noqa: Y015
 
 @_typing.final
-class Task(_message.Message):
+class StoredTask(_message.Message):
     """A stored task."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1532,7 +1532,7 @@ class Task(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Task: _TypeAlias = Task  # noqa: Y015
+Global___StoredTask: _TypeAlias = StoredTask  # noqa: Y015
 
 @_typing.final
 class GetTaskRequest(_message.Message):
@@ -1564,13 +1564,13 @@ class GetTaskResponse(_message.Message):
 
     TASK_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def task(self) -> Global___Task:
+    def task(self) -> Global___StoredTask:
         """All about it."""
 
     def __init__(
         self,
         *,
-        task: Global___Task | None = ...,
+        task: Global___StoredTask | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1634,13 +1634,13 @@ class ListTasksResponse(_message.Message):
     unreadable: _builtins.int
     """Tasks of this page that this version of the service cannot read, and leaves out [count]."""
     @_builtins.property
-    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Task]:
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredTask]:
         """The tasks, newest first."""
 
     def __init__(
         self,
         *,
-        tasks: _abc.Iterable[Global___Task] | None = ...,
+        tasks: _abc.Iterable[Global___StoredTask] | None = ...,
         next_page_token: _builtins.str = ...,
         unreadable: _builtins.int = ...,
     ) -> None: ...

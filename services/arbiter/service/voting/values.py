@@ -1,6 +1,7 @@
 """Requests, votes and events of a vote; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -136,3 +137,28 @@ class VoteFinished:
 
 
 VoteEvent = VoteStarted | VoteCast | VoteFinished
+
+
+@value
+class StoredVote:
+    """A vote is stored with its question and its last event."""
+
+    created_at: datetime
+    question: str = ""
+    finished: VoteFinished
+
+
+@value
+class GetVoteResponse:
+    """This response holds one vote."""
+
+    vote: StoredVote
+
+
+@value
+class ListVotesResponse:
+    """This response is a page of votes."""
+
+    votes: Sequence[StoredVote]
+    next_page_token: str
+    unreadable: int = 0

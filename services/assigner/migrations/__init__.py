@@ -1,0 +1,1 @@
+"""This package holds the Alembic migrations of the assigner's schema."""

@@ -1,0 +1,1 @@
+"""The store keeps the calls of the assigner in PostgreSQL."""
