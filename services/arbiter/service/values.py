@@ -392,7 +392,7 @@ Event = ArbitrationStarted | SamplesDrawn | SolversFinished | CritiqueFinished |
 
 @value
 class StoredArbitration:
-    """A arbitration is stored with its question and its last event."""
+    """An arbitration is stored with its question and its last event."""
 
     created_at: datetime
     question: str = ""
