@@ -1,5 +1,6 @@
 """Raw records of an evaluation: JSON lines, one fact a line, appended as they arrive, and read again after a kill."""
 
+import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,15 +16,16 @@ Record = Mapping[str, Any]
 
 
 def read_records(file: Path) -> Sequence[Record]:
-    """The records of `file`; without its last line where a kill has cut it off.
+    """The records of `file`, which may be compressed (`.gz`); without its last line where a kill has cut it off.
 
     Raises:
         RecordsUnusable: When the file cannot be read, or another line is no record.
     """
     try:
-        *whole, _torn = file.read_bytes().split(b"\n")
-    except OSError as error:
-        raise RecordsUnusable(f"{file} cannot be read: {error.strerror}") from error
+        content = file.read_bytes()
+        *whole, _torn = (gzip.decompress(content) if file.suffix == ".gz" else content).split(b"\n")
+    except (OSError, EOFError) as error:
+        raise RecordsUnusable(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     return [_record(line, f"{file}, line {number}") for number, line in enumerate(whole, 1)]
 
 

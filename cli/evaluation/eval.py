@@ -36,6 +36,7 @@ from cli.evaluation.detectable import detectable
 from cli.evaluation.dialectic import dialectic
 from cli.evaluation.mc_mas import mc_mas
 from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
+from cli.evaluation.publish import publish
 from cli.evaluation.record import record
 from cli.evaluation.replay import replay
 from cli.terminal.output import stderr
@@ -57,6 +58,7 @@ app.command()(calibration)
 app.command()(delegation)
 app.command()(detectable)
 app.command()(dialectic)
+app.command()(publish)
 app.command()(record)
 app.command()(replay)
 

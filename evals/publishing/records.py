@@ -1,0 +1,87 @@
+"""Records without wording: ids, answers, tokens and labels. Pure.
+
+A text of a model may repeat the question, and the options of an item are part of it. So a text is replaced by the
+answer that is read off it, where there is one, and by its digest where there is none: equal texts stay equal.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from evals.harness.rows import recorded_item
+from evals.records import Record
+from evals.scorers.answers import Known
+from kernel.answers import canonical, extract
+
+# A string with no more words and characters than these is a name, a state or a short answer, and no text.
+MOST_WORDS, MOST_CHARACTERS = 3, 64
+# Parts of a reply that hold what services and models said; the others are names, numbers and digests.
+SAID = ("reply", "error")
+# Why something is unknown, in the words of services; what they quote of a text is left out.
+REASONS = "unknown_reasons"
+
+
+def published(records: Sequence[Record]) -> Sequence[Record]:
+    """Return `records` without wording.
+
+    Raises:
+        RecordsUnusable: When an item lacks what it should have.
+    """
+    known = {record["id"]: recorded_item(record).known for record in records if record["kind"] == "item"}
+    return [_published(record, known.get(record.get("item", ""))) for record in records]
+
+
+def _published(record: Record, known: Known | None) -> Record:
+    if record["kind"] == "item":
+        options = [chr(ord("A") + place) for place in range(len(record["choices"]))]
+        return {**record, "choices": options}
+    return {name: _without_wording(part, known) if name in SAID else part for name, part in record.items()}
+
+
+def _without_wording(part: Any, known: Known | None) -> Any:  # noqa: ANN401 - whatever a service replies
+    if isinstance(part, Mapping):
+        return {
+            name: {key: str(why).partition('"')[0] for key, why in one.items()}
+            if name == REASONS and isinstance(one, Mapping)
+            else _without_wording(one, known)
+            for name, one in part.items()
+        }
+    if isinstance(part, list):
+        return [_without_wording(one, known) for one in part]
+    return condensed(part, known) if isinstance(part, str) else part
+
+
+def condensed(text: str, known: Known | None) -> str:
+    """Return what stands for a text: itself where it is short, else its answer, else its digest.
+
+    Args:
+        text: The text.
+        known: The right answer of the item that it is about, by whose type it is read; None without an item.
+
+    Example:
+        >>> from kernel.answers import AnswerType
+        >>> number = Known(answer="42", answer_type=AnswerType.NUMBER)
+        >>> condensed("Six times seven is 42. Final Answer: 42", number), condensed("qwen2.5-1.5b", number)
+        ('Final Answer: 42', 'qwen2.5-1.5b')
+        >>> condensed("I do not know that at all.", number)
+        'digest:e6e28ff3'
+    """
+    if _is_short(text):
+        return text
+    answer = None if known is None else extract(text, known.answer_type, options=known.choices)
+    if answer is not None and known is not None and known.choices:
+        answer = canonical(answer, known.answer_type, options=known.choices)
+    stands = f"Final Answer: {answer}"
+    if answer is None or known is None or not _is_short(answer) or _read(stands, known) != answer:
+        return f"digest:{sha256(text.encode()).hexdigest()[:8]}"
+    return stands
+
+
+def _read(text: str, known: Known) -> str | None:
+    """Return the answer that is read off a published text: its options are letters."""
+    options = [chr(ord("A") + place) for place in range(len(known.choices))]
+    return extract(text, known.answer_type, options=options)
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= MOST_CHARACTERS and len(text.split()) <= MOST_WORDS

@@ -1,0 +1,99 @@
+"""Records of every evaluation are published without a text, and give the same report."""
+
+import gzip
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from cli.__main__ import app
+from evals.errors import RecordsUnusable
+from evals.harness.session import RECORDS
+from evals.publishing.files import publish
+from evals.publishing.records import MOST_CHARACTERS, MOST_WORDS, published
+from evals.records import Record, read_records
+from tests.support import delegation_records
+from tests.unit.evals import test_controls, test_dialectic, test_mc_mas, test_report
+
+SECRET = "Ada has three apples and buys four more: how many has she?"
+EVALUATIONS: dict[str, Callable[[], Sequence[Record]]] = {
+    "compare": lambda: test_controls.compared(knowing=True),
+    "dialectic": test_dialectic.a_recording,
+    "mc-mas": lambda: test_mc_mas.a_recording(12),
+    "delegation": lambda: delegation_records.a_recording(12, honest=True),
+    "routing": lambda: test_report.items(12, reliable=True),
+}
+
+
+def repeating(record: Record) -> Record:
+    """Return the record with texts in which the model repeats its question."""
+
+    def said(part: object) -> object:
+        if isinstance(part, dict):
+            return {name: said(one) for name, one in part.items()}
+        if isinstance(part, list):
+            return [said(one) for one in part]
+        return part.replace("Final Answer:", f"{SECRET} Final Answer:") if isinstance(part, str) else part
+
+    return said(record)  # type: ignore[return-value]
+
+
+def texts(part: object) -> list[str]:
+    if isinstance(part, dict):
+        return [text for one in part.values() for text in texts(one)]
+    if isinstance(part, list):
+        return [text for one in part for text in texts(one)]
+    return [part] if isinstance(part, str) else []
+
+
+@pytest.mark.parametrize("command", EVALUATIONS)
+def test_the_report_of_published_records_is_that_of_the_records(command: str, tmp_path: Path) -> None:
+    records = [repeating(record) for record in EVALUATIONS[command]()]
+    assert any(SECRET in text for record in records for text in texts(record))
+
+    publish(records, tmp_path / "a.jsonl.gz")  # compares the reports, and refuses where they differ
+
+    read = read_records(tmp_path / "a.jsonl.gz")
+    assert len(read) == len(records)
+    for record in read:
+        for text in texts({name: part for name, part in record.items() if record["kind"] == "reply"}):
+            assert SECRET not in text
+            assert len(text) <= MOST_CHARACTERS + len("Final Answer: ")
+            assert len(text.split()) <= MOST_WORDS + 2
+
+
+def test_options_are_letters_and_an_answer_named_by_its_option_is_its_letter() -> None:
+    item = {"kind": "item", "id": "a", "dataset": "d", "difficulty": "", "prompt_characters": 3, "aliases": []}
+    item |= {"answer": "B", "answer_type": "CHOICE", "choices": ["the moon", "the sun at night"]}
+    reply = {"kind": "reply", "item": "a", "reply": {"text": "It is as I say. Final Answer: the sun at night"}}
+
+    found = published([item, reply])
+
+    assert found[0]["choices"] == ["A", "B"]
+    assert found[1]["reply"]["text"] == "Final Answer: B"
+
+
+def test_records_whose_report_rests_on_texts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evals.publishing.files.WRITE", {"routing": lambda records, _: "\n".join(texts(list(records)))})
+    records = [repeating(record) for record in EVALUATIONS["routing"]()]
+
+    with pytest.raises(RecordsUnusable, match="rests on texts"):
+        publish(records, tmp_path / "a.jsonl.gz")
+    assert not (tmp_path / "a.jsonl.gz").exists()
+
+
+def test_the_command_writes_records_that_report_only_takes(tmp_path: Path) -> None:
+    records = [repeating(record) for record in EVALUATIONS["mc-mas"]()]
+    (tmp_path / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
+    file = tmp_path / "out" / "records.jsonl.gz"
+
+    done = CliRunner().invoke(app, ["eval", "publish", str(tmp_path), "--file", str(file)])
+    assert done.exit_code == 0, done.exception
+    assert SECRET.encode() not in gzip.decompress(file.read_bytes())
+    again = CliRunner().invoke(app, ["eval", "mc-mas", "--report-only", str(file)])
+    first = CliRunner().invoke(app, ["eval", "mc-mas", "--report-only", str(tmp_path)])
+
+    assert again.exit_code == 0, again.exception
+    assert again.stdout == first.stdout
