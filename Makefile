@@ -6,7 +6,7 @@ BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
 CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
-.PHONY: baseline clients keys images sbom test-compose lint-containers help up down status test test-fast test-hard soak test-nrc check docs proto format lock bench setup setup-dev setup-test
+.PHONY: baseline clients evaluation-pages keys images sbom test-compose lint-containers help up down status test test-fast test-hard soak test-nrc check docs proto format lock bench setup setup-dev setup-test
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -76,6 +76,11 @@ proto: setup-dev ## rebuild gen/ from proto/
 
 baseline: setup-dev ## make proto/baseline.binpb again: the contract of a release, which `make check` compares later ones with
 	@$(BIN)/buf build proto --exclude-source-info -o proto/baseline.binpb
+
+# Long: half an hour of one core. `make check` compares digests of records and tables only. ARGS="--check", ARGS="replay" for one.
+evaluation-pages: setup-dev ## make the tables of docs/evaluation from records again; ARGS="--check" compares them
+	@PYTHONPATH=.:gen $(BIN)/python -m docs.generating.evaluation $(ARGS)
+	@PYTHONPATH=.:gen $(BIN)/python -m docs.generating $(filter --check,$(ARGS))
 
 docs: setup-dev ## make the parts of docs/ that follow from the code again
 	@PYTHONPATH=.:gen $(BIN)/python -m docs.generating

@@ -1,6 +1,7 @@
 """Roles for agents: what the best assignment gains over greedy, and what it costs beside the other ways to find one.
 
     python -m bench assignment
+    python -m bench.assignment --gain       # without the times
 
 The gain depends on what each agent has of its own: where agents share a component, fitness separates them less. Five
 simulated agents, one role each, every component uniform in [0, 1]; a shared one is drawn once for all.
@@ -9,6 +10,7 @@ Five roles, agents with room for one role each or for up to three; every way tha
 total, or the bench fails. Times are the median of the repeats, on the processor's own account.
 """
 
+import argparse
 import heapq
 import statistics
 import sys
@@ -257,7 +259,6 @@ def gained(shared: Sequence[str], unknown: float = 0.0, *, questions: int = QUES
 
 
 def _gains() -> None:
-    sys.stdout.write(f"Gain of the best assignment over greedy, {QUESTIONS:,} simulated questions, five agents\n\n")
     sys.stdout.write(
         "| an agent has of its own | ties | gain [95 %] | EM of half of the agents unknown | of all |\n"
         "|---|---|---|---|---|\n"
@@ -301,7 +302,12 @@ def _table(title: str, times: Mapping[str, Mapping[int, float]]) -> None:
 
 def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gain", action="store_true", help="only the gain over greedy, which is the same everywhere")
+    only_gain = parser.parse_args().gain
     _gains()
+    if only_gain:
+        return
     sys.stdout.write("\nTime of one assignment of 5 roles [ms], by number of agents\n")
     _table("room for one role each", measured((1, 1)))
     _table("room for one to three roles", measured((1, 3)))

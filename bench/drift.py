@@ -16,7 +16,6 @@ import numpy as np
 
 from kernel.learning.drift import DriftLimits, detected_change
 from kernel.learning.profiles import INITIAL_COMPETENCE, Profile, interval, memory, updated_competence
-from kernel.statistics.intervals import wilson
 
 RUNS = int(os.environ.get("BENCH_RUNS", "200"))
 PROCESSES = int(os.environ.get("BENCH_PROCESSES", "2"))
@@ -57,37 +56,43 @@ def changed(run: int, threshold: float, shares: tuple[float, float]) -> int | No
 
 def detection(pool: Pool) -> None:
     """Write false alarms and delays of the detector, by threshold."""
-    write(f"{RUNS} runs each; false alarms: share of runs of {STEADY_LENGTH} steady outcomes with one, [95 % interval]")
-    write(f"delay: outcomes after a change at {BEFORE}, median (nine in ten); found: share within {AFTER}\n")
+    write(
+        f"{RUNS} runs a figure. False alarms: share of runs of {STEADY_LENGTH:,} steady outcomes with one. Delay:"
+        f" outcomes after a change at {BEFORE}, median and nine in ten; in brackets the share found within {AFTER}.\n"
+    )
+    alarms = [f"false alarms at {share:g}" for share in STEADY]
+    delays = [f"delay of {first:g} → {then:g}" for first, then in CHANGES]
+    _row(["threshold", *alarms, *delays])
+    write("|---" * (1 + len(alarms) + len(delays)) + "|")
     for threshold in THRESHOLDS:
-        for share in STEADY:
-            found = pool.map(partial(steady, threshold=threshold, share=share), range(RUNS))
-            raised = sum(at is not None for at in found)
-            held = wilson(raised, RUNS)
-            write(
-                f"threshold {threshold:4.1f}  steady {share:.2f}          "
-                f"{raised / RUNS:.2f} [{held.low:.2f}, {held.high:.2f}]"
-            )
-        for shares in CHANGES:
-            found = pool.map(partial(changed, threshold=threshold, shares=shares), range(RUNS))
-            delays = [at - BEFORE for at in found if at is not None and at > BEFORE]
-            write(
-                f"threshold {threshold:4.1f}  {shares[0]:.1f} -> {shares[1]:.1f}  delay {np.median(delays):5.1f} "
-                f"({np.quantile(delays, 0.9):5.1f})  found {len(delays) / RUNS:.2f}"
-            )
+        raised = [pool.map(partial(steady, threshold=threshold, share=share), range(RUNS)) for share in STEADY]
+        found = [pool.map(partial(changed, threshold=threshold, shares=shares), range(RUNS)) for shares in CHANGES]
+        shown = [f"{sum(at is not None for at in one) / RUNS:.2f}" for one in raised]
+        _row([f"{threshold:g}", *shown, *map(_delay, found)])
+
+
+def _delay(found: Sequence[int | None]) -> str:
+    delays = [at - BEFORE for at in found if at is not None and at > BEFORE]
+    return f"{np.median(delays):g}, {np.quantile(delays, 0.9):.0f} ({len(delays) / RUNS:.2f})"
+
+
+def _row(cells: Sequence[str]) -> None:
+    write(f"| {' | '.join(cells)} |")
 
 
 def coverage() -> None:
     """Write how often the 95 % interval of a profile holds a steady competence."""
-    write(f"\nshare of {10 * RUNS} profiles whose interval holds the truth, by observations, and its mean width")
+    write(f"\nShare of {10 * RUNS:,} profiles whose 95 % interval holds the truth, by outcomes, and its mean width.\n")
+    _row(["truth", *(f"after {count}" for count in OBSERVATIONS)])
+    write("|---" * (1 + len(OBSERVATIONS)) + "|")
     for truth in TRUTHS:
         figures = []
         for count in OBSERVATIONS:
             limits = [_interval(drawn((3, run, count, int(100 * truth)), (truth, count))) for run in range(10 * RUNS)]
             held = np.mean([low <= truth <= high for low, high in limits])
             width = np.mean([high - low for low, high in limits])
-            figures.append(f"{count:4d}: {held:.3f} ({width:.2f})")
-        write(f"truth {truth:.2f}   {'   '.join(figures)}")
+            figures.append(f"{held:.3f} ({width:.2f})")
+        _row([f"{truth:g}", *figures])
 
 
 def _interval(outcomes: Sequence[int]) -> tuple[float, float]:

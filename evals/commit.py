@@ -15,6 +15,11 @@ def commit() -> str:
         return "unknown"
 
 
+def made_by(typed: str) -> str:
+    """Return by what a report was made, for its head: the command as it was typed, and the commit."""
+    return f"`{typed}` at commit {commit()}"
+
+
 def _git(*words: str) -> str:
     completed = subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, timeout=20, check=True)
     return completed.stdout.strip()

@@ -27,20 +27,28 @@ def replay(
             help="URL of a sentence encoder, e.g. http://127.0.0.1:8006/v1: gains by the kinds that metacog infers too."
         ),
     ] = "",
+    records: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the records of the pack, without a word of it: they can be published."),
+    ] = None,
 ) -> None:
     """Show on recorded answers of other models which decisions help; no model and no service is needed.
 
     When to stop asking, how well second opinions find errors, how well the probability of being right is calibrated,
     what panels and cascades of models give, what can be promised, and whether reasoning pays by kind of question, each
-    against its controls. docs/evaluation/replay.md has the schema of a pack.
+    against its controls. docs/evaluation/replay.md has the schema of a pack. With --records nothing else is done.
     """
     from evals.replay.figures import figures
-    from evals.replay.pack import PackInvalid, read_pack
+    from evals.replay.pack import PackInvalid, read_pack, write_records
     from evals.replay.report import REPORT, write_replay
 
     try:
         recorded = read_pack(pack)
         inferred = asyncio.run(_inferred(recorded, encoder)) if encoder else {}
+        if records is not None:
+            for path in write_records(pack, records, inferred):
+                stderr.print(f"written to {path}", soft_wrap=True)
+            return
     except PackInvalid as error:
         raise UnusableInput(error.message) from error
     with Progress(*COLUMNS, console=stderr, transient=True) as progress:

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chassis.serving.swagger.document import COMMENTS
-from docs.generating import contract, faults, notices, openapi, settings, soak, what_holds
+from docs.generating import contract, faults, heads, notices, openapi, settings, soak, what_holds
+from docs.generating.evaluation.all_works import WORKS
+from docs.generating.evaluation.works import stale as stale_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def files(services: contract.Described) -> dict[Path, str]:
     """Return every generated file with its content, except the comments, which the OpenAPI documents are made of."""
-    return {
+    made = {
         ROOT / "docs" / "configuration.md": settings.page(),
         ROOT / "cli" / "operation" / "settings.yaml": settings.catalogue(),
         ROOT / "docs" / "rest.md": contract.rest_page(services),
@@ -24,6 +26,7 @@ def files(services: contract.Described) -> dict[Path, str]:
         ROOT / notices.PAGE: notices.page(ROOT),
         ROOT / what_holds.PAGE: what_holds.page(ROOT),
     }
+    return {**made, **heads.pages(ROOT, made)}
 
 
 def main() -> int:
@@ -35,11 +38,12 @@ def main() -> int:
     stale = _stale({COMMENTS: contract.comments(services)}, write=not only_check)
     if not (stale and only_check):
         stale = [*stale, *_stale(files(services), write=not only_check)]
-    if only_check and stale:
-        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        sys.stdout.write(f"stale: {names}; make them again with: make docs\n")
-        return 1
-    return 0
+    names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+    problems = [f"stale: {names}; make them again with: make docs"] if stale else []
+    problems += [f"{problem}; make it again with: make evaluation-pages" for problem in stale_tables(ROOT, WORKS)]
+    if only_check:
+        sys.stdout.write("".join(f"{problem}\n" for problem in problems))
+    return 1 if only_check and problems else 0
 
 
 def _stale(made: Mapping[Path, str], *, write: bool) -> Sequence[Path]:

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from docs.generating.sections import replaced
+
 RESULTS = Path("docs", "evaluation", "faults.json")
 PAGE = Path("docs", "evaluation", "faults.md")
 BEGIN, END = "<!-- faults: made by `make docs` -->", "<!-- end of faults -->"
@@ -22,13 +24,8 @@ def page(root: Path) -> str:
     Raises:
         ValueError: When the page does not have the place of the table.
     """
-    text = (root / PAGE).read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{PAGE} needs {BEGIN!r}, and behind it {END!r}")
     rows = list(json.loads((root / RESULTS).read_text()).values())
-    return f"{before}{begin}\n\n{table(rows)}\n{end}{after}"
+    return replaced(str(PAGE), (root / PAGE).read_text(), BEGIN, END, table(rows))
 
 
 def table(rows: Sequence[Row]) -> str:

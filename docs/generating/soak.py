@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from docs.generating.sections import replaced
+
 RESULTS = Path("docs", "evaluation", "soak.json")
 PAGE = Path("docs", "evaluation", "soak.md")
 BEGIN, END = "<!-- soak: made by `make docs` -->", "<!-- end of soak -->"
@@ -18,11 +20,8 @@ def page(root: Path) -> str:
     Raises:
         ValueError: When the page does not have the place of the report.
     """
-    before, begin, rest = (root / PAGE).read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{PAGE} needs {BEGIN!r}, and behind it {END!r}")
-    return f"{before}{begin}\n\n{report(json.loads((root / RESULTS).read_text()))}\n{end}{after}"
+    measured = json.loads((root / RESULTS).read_text())
+    return replaced(str(PAGE), (root / PAGE).read_text(), BEGIN, END, report(measured))
 
 
 def report(measured: Mapping[str, Any]) -> str:

@@ -1,12 +1,13 @@
 """This module makes docs/evaluation/what-holds.md: each claim of the papers, held against what other pages show.
 
-A row of `what-holds.yaml` quotes the line of a page that has its figure. The figure is read from that line, and whether
-the claim holds follows from its interval; a line that the page no longer has is an error, so that nothing goes stale
-unseen.
+A row of `what-holds.yaml` says how the line of a page begins that has its figure. The figure is read from that line,
+and whether the claim holds follows from its interval; a line that the page no longer has is an error, so that nothing
+goes stale unseen. A row without a page is a claim that nothing here decides.
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,15 @@ ROWS = Path("docs", "evaluation", "what-holds.yaml")
 PAGE = Path("docs", "evaluation", "what-holds.md")
 HEAD = """# What holds
 
-Each claim of the three [papers](../papers.md), and whether it holds on the models that were measured here. `make docs`
-makes this page from the figures of other pages.
+For whoever asks which claims of the three [papers](../papers.md) hold on the models that were measured here. This
+page is made from the figures of other pages.
 
 - **holds**, **does not hold**: the whole 95 % interval is on the claimed side, or on the other one
-- **undecided**: the interval has both sides, or nothing differed at all
+- **undecided**: the interval has both sides, nothing differed at all, or ("-") no records of a measurement were kept:
+  the command measures it
 - **power**: the smallest gain that so many paired items can show where one in six differs; else the number of items
 
-All of it is small: most models have 0.5 to 1.5 billion parameters, and most sets fewer than a hundred questions. The
-papers measured models of 7 billion and more; "does not hold" says so about ours.
+The papers measured models of 7 billion parameters and more; most of ours have 0.5 to 1.5 billion.
 
 """
 TABLE = "| claim | where | here | figure | claimed | power | shown in | command |\n|---|---|---|---|---|---|---|---|\n"
@@ -58,32 +59,54 @@ def page(root: Path) -> str:
     return HEAD + "\n".join(f"## {paper}\n\n{TABLE}{text}" for paper, text in lines.items())
 
 
+def states(root: Path, page: str) -> Mapping[str, int]:
+    """Return how many claims rest on a page, by whether they hold."""
+    rows = [row for row in yaml.safe_load((root / ROWS).read_text()) if row.get("page") == page]
+    return Counter(state(figure(_of_page(root, row), row.get("which", -1)), row["claimed"]) for row in rows)
+
+
 def _line(root: Path, row: Mapping[str, Any]) -> str:
-    text = (root / PAGE.parent / row["page"]).read_text()
-    quoted, command = row["line"], row["command"]
-    for wanted in (quoted, command):
-        if wanted not in text:
-            raise ValueError(f"{ROWS}: {row['page']} no longer has {wanted!r}, which shows that {row['claim']!r}")
-    found = figure(quoted, row.get("which", -1))
     cells = (
         row["claim"],
         row["where"],
-        f"**{state(found, row['claimed'])}**",
-        f"{row['measure']} {shown(found)}",
-        row["claimed"],
-        _power(row),
-        f"[{row['page'].removesuffix('.md')}]({row['page']})",
-        f"`{command}`",
+        *_held(root, row),
+        f"`{row['command']}`",
     )
     return f"| {' | '.join(cells)} |\n"
 
 
-def _power(row: Mapping[str, Any]) -> str:
+def _held(root: Path, row: Mapping[str, Any]) -> Sequence[str]:
+    if "page" not in row:
+        return ["**undecided**", "-", row["claimed"], "-", "-"]
+    line = _of_page(root, row)
+    found = figure(line, row.get("which", -1))
+    return [
+        f"**{state(found, row['claimed'])}**",
+        f"{row['measure']} {shown(found)}",
+        row["claimed"],
+        _power(row, line),
+        f"[{row['page'].removesuffix('.md')}]({row['page']})",
+    ]
+
+
+def _of_page(root: Path, row: Mapping[str, Any]) -> str:
+    """Return the line of a row's page that begins as the row says, below its heading if any."""
+    text = (root / PAGE.parent / row["page"]).read_text()
+    if "under" in row:
+        text = text.partition(f"\n## {row['under']}\n")[2].partition("\n## ")[0]
+    line = next((line for line in text.splitlines() if line.startswith(row["line"])), "")
+    if not line:
+        raise ValueError(f"{ROWS}: {row['page']} no longer has {row['line']!r}, which shows that {row['claim']!r}")
+    return line
+
+
+def _power(row: Mapping[str, Any], line: str) -> str:
     """Return what so many items can show."""
-    if "power" in row:
-        return str(row["power"])
-    least = f"{100 * least_gain(row['items']):.0f} points, " if row.get("paired") else ""
-    return f"{least}{row['items']:,} items"
+    items = row["items"]
+    if isinstance(items, str):
+        items = int(line.strip("| ").split(" | ")[int(items.removeprefix("cell "))].replace(",", ""))
+    least = f"{100 * least_gain(items):.0f} points, " if row.get("paired") else ""
+    return f"{least}{items:,} items"
 
 
 def figure(line: str, which: int = -1) -> Figure:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from evals.calibration.figures import CLAIMED, KindCalibration
-from evals.commit import commit
+from evals.commit import commit, made_by
 from evals.markdown import number, ranged, table
 from kernel.statistics.bootstrap import Estimate
 
@@ -51,12 +51,17 @@ def write_calibration(found: Sequence[KindCalibration], folder: Path, typed: str
 
 def report(found: Sequence[KindCalibration], typed: str) -> str:
     """Return the report."""
-    parts = ["# Calibration on labels that the map has not seen", f"Command: `{typed}`; commit {commit()}.", TEXT]
-    for source in dict.fromkeys(one.source for one in found):
-        parts += [f"## {source}", table(HEAD, [_row(one) for one in found if one.source == source])]
-    if not found:
-        parts.append("No labelled answer has a confidence.")
-    return "\n\n".join(parts) + "\n"
+    parts = ["# Calibration on labels that the map has not seen", f"Made by {made_by(typed)}.", TEXT]
+    return "\n\n".join([*parts, tables(found)]) + "\n"
+
+
+def tables(found: Sequence[KindCalibration]) -> str:
+    """Return a table for each source, below its name."""
+    parts = [
+        f"## {source}\n\n{table(HEAD, [_row(one) for one in found if one.source == source])}"
+        for source in dict.fromkeys(one.source for one in found)
+    ]
+    return "\n\n".join(parts) or "No labelled answer has a confidence."
 
 
 def _row(one: KindCalibration) -> list[str]:

@@ -6,23 +6,45 @@ import numpy as np
 from metacog.router.v1.router_pb2 import Run
 
 from evals.calibration.figures import LabelledAnswers
+from evals.errors import RecordsUnusable
+from evals.records import Record
 from evals.replay.calibration import Panels, held_out_chances
 from evals.replay.pack import RecordedSet
 from evals.replay.second_opinions import system_one_agents
 from evals.stats.chance import Chance
 
+ANSWER = "answer"
 
-def answers_of_runs(runs: Iterable[Run]) -> Sequence[LabelledAnswers]:
-    """Return the labelled answers of runs by strategy and source of their confidence, the confidence as it was before.
 
-    The kind of a run is that of its decision; a run without a label that teaches, or without a confidence, is left out.
+def labelled_answers(runs: Iterable[Run]) -> Sequence[Record]:
+    """Return a record for each run with a label that teaches and a confidence: as it was before recalibration."""
+    return [
+        {
+            "kind": ANSWER,
+            "id": run.run_id,
+            "source": f"{run.strategy}, {run.confidence_source}",
+            "question_kind": run.route.kind,
+            "confidence": run.confidence_raw,
+            "score": labels[0],
+        }
+        for run in runs
+        if (labels := [each.score for each in run.feedback if each.teaches]) and run.HasField("confidence_raw")
+    ]
+
+
+def answers_of_records(records: Sequence[Record]) -> Sequence[LabelledAnswers]:
+    """Return the labelled answers of records by strategy and source of their confidence.
+
+    Raises:
+        RecordsUnusable: When a record is none of a labelled answer.
     """
     found: dict[str, list[tuple[str, float, float]]] = {}
-    for run in runs:
-        labels = [each.score for each in run.feedback if each.teaches]
-        if labels and run.HasField("confidence_raw"):
-            name = f"{run.strategy}, {run.confidence_source}"
-            found.setdefault(name, []).append((run.route.kind, run.confidence_raw, labels[0]))
+    try:
+        for record in records:
+            row = (str(record["question_kind"]), float(record["confidence"]), float(record["score"]))
+            found.setdefault(record["source"], []).append(row)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordsUnusable(f"the records are none of `metacog eval calibration`: {error!r}") from error
     return [
         LabelledAnswers(
             source=name,

@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 
 from evals import markdown
-from evals.commit import commit
+from evals.commit import made_by
 from evals.markdown import UNKNOWN, gain, number, ranged, table
 from evals.recording.decisions import DecisionRow
 from evals.recording.figures import OpinionRow, RecordingFigures, SourceRow, StopRow
@@ -38,8 +38,18 @@ def write_recording_report(
         typed: The command that makes them.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    files = report_files(records, found, live, made_by(typed))
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return files[REPORT]
+
+
+def report_files(
+    records: Sequence[Record], found: RecordingFigures, live: Sequence[LiveRow], made: str
+) -> Mapping[str, str]:
+    """Return the report and the figures as JSON, by the name of their file; `made` says by what, for the head."""
     parts = [
-        _head(records, found, typed),
+        _head(records, found, made),
         _sources(found.sources),
         _stopping(found.stopping),
         _opinions(found.opinions, found.alone_over_inside),
@@ -48,9 +58,8 @@ def write_recording_report(
     ]
     text = "\n\n".join(part for part in parts if part) + "\n"
     document = {"recording": found, "live": list(live)}
-    (folder / FIGURES).write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    (folder / REPORT).write_text(text, encoding="utf-8")
-    return text
+    figures = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return {REPORT: text, FIGURES: figures}
 
 
 def detectable_line(items: int, least: float) -> str:
@@ -63,7 +72,7 @@ def detectable_line(items: int, least: float) -> str:
     return f"{items} paired items can show a gain of {number(100 * least, 1)} points or more, where one in six differs."
 
 
-def _head(records: Sequence[Record], found: RecordingFigures, typed: str) -> str:
+def _head(records: Sequence[Record], found: RecordingFigures, made: str) -> str:
     headings = [record for record in records if record["kind"] == HEADING]
     models = list(
         dict.fromkeys(model for record in records if record["kind"] == MADE_WITH for model in record["models"])
@@ -80,7 +89,7 @@ def _head(records: Sequence[Record], found: RecordingFigures, typed: str) -> str
     shown = "\n".join(f"- {name}: {text}" for name, text in lines.items() if text)
     return (
         "# What the suite answers, recorded and replayed\n\n"
-        f"Made by `{typed}` at commit {commit()}.\n\n"
+        f"Made by {made}.\n\n"
         f"**{detectable_line(found.items, found.detectable)}** A gain of 5 points needs about"
         f" {number(items_needed(0.05), 0)} of them, one of 2 points about {number(items_needed(0.02), 0)}.\n\n"
         f"{shown}\n\n{READING}"

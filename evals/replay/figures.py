@@ -80,14 +80,15 @@ def figures(
     Args:
         pack: Its files.
         done: Called with the name of each part that is done.
-        inferred: Kind that the product infers for each question, by file; none without an encoder.
+        inferred: Kind that the product infers for each question, by file; without an encoder those that records have.
     """
     found: dict[str, list[Any]] = {name: [] for name in (*_ROWS, *_BY_INFERRED_KIND)}
     for recorded in pack:
         for name, rows in _ROWS.items():
             found[name] += rows(recorded, seeded(SEED, RESAMPLES))
+        kinds = (inferred or {}).get(recorded.name, recorded.inferred)
         for name, by_kind in _BY_INFERRED_KIND.items():
-            found[name] += by_kind(recorded, (inferred or {}).get(recorded.name, ()), seeded(SEED, RESAMPLES))
+            found[name] += by_kind(recorded, kinds, seeded(SEED, RESAMPLES))
         done(recorded.name)
     prior = shipped_prior(pack, seeded(SEED, RESAMPLES)) if found[CALIBRATION] else None
     return ReplayFigures(prior=prior, **found)

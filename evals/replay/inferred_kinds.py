@@ -22,7 +22,7 @@ async def inferred_kinds(pack: Sequence[RecordedSet], embedder: Embedder) -> Map
     kinds = prototypes_of(read_dimensions(SHIPPED))
     found: dict[str, list[str]] = {}
     for recorded in pack:
-        if next(both_systems(recorded), None) is None:
+        if next(both_systems(recorded), None) is None or not recorded.questions:
             continue
         named = found.setdefault(recorded.name, [])
         texts = [classified_text(question) for question in recorded.questions]

@@ -1,12 +1,15 @@
 """A pack holds recorded answers of several agents to public questions; it is read and checked here.
 
 Its files are JSON Lines, compressed by gzip, one question a line. Answers are compared once, by the product's own rules
-(papers.md 2.3); from then on equal answers of a question have the same number.
+(papers.md 2.3); from then on equal answers of a question have the same number. Its records are the same without a word
+of a question or of an answer: they can be published, and give the same figures.
 """
 
 import ast
 import gzip
 import hashlib
+import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -90,24 +93,28 @@ class RecordedSet:
 
     Attributes:
         name: Its name without the ending.
-        questions: The questions.
+        questions: The questions; none in records, which have no wording.
+        lengths: Length of each question [characters].
         options: Answers that each question lists [count]; 0 where the answer is free.
         agents: Its agents, by name.
         fitting: Which questions are for fitting; results are reported on the others. Questions of equal wording are on
             the same side.
         categories: Category of each question, by which profiles are kept and gains found: its field `category`, else
             `dataset` where the questions of the file are of several; empty where neither says more than the file.
+        inferred: Kind that the product inferred for each question, where records have it; else empty.
     """
 
     name: str
     questions: tuple[str, ...]
+    lengths: Ints
     options: Ints
     agents: Mapping[str, Agent]
     fitting: npt.NDArray[np.bool_]
     categories: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.questions)
+        return len(self.lengths)
 
 
 def read_pack(folder: Path) -> tuple[RecordedSet, ...]:
@@ -116,10 +123,14 @@ def read_pack(folder: Path) -> tuple[RecordedSet, ...]:
     Raises:
         PackInvalid: When the folder holds no pack, a line does not fit the schema, or samples are sorted.
     """
+    return tuple(read_set(path) for path in _files(folder))
+
+
+def _files(folder: Path) -> Sequence[Path]:
     paths = sorted(folder.glob(f"*{ENDING}")) if folder.is_dir() else []
     if not paths:
         raise PackInvalid(f"{folder} holds no recorded answers; name a folder with files *{ENDING}")
-    return tuple(read_set(path) for path in paths)
+    return paths
 
 
 def read_set(path: Path) -> RecordedSet:
@@ -129,13 +140,16 @@ def read_set(path: Path) -> RecordedSet:
     agents = sorted({agent for line in lines for agent in line["answers"]})
     samples = {agent: max(len(line["answers"].get(agent, ())) for line in lines) for agent in agents}
     numbered = [_numbered(line, _answer_type(name, lines)) for line in lines]
+    known = [_about(line) for line in lines]
     found = RecordedSet(
         name=name,
-        questions=tuple(line["question"] for line in lines),
-        options=np.array([len(line.get("choices") or ()) for line in lines], dtype=np.int64),
+        questions=tuple(line["question"] for line in lines if "question" in line),
+        lengths=np.array([one["length"] for one in known], dtype=np.int64),
+        options=np.array([one["options"] for one in known], dtype=np.int64),
         agents={agent: _agent(agent, samples[agent], lines, numbered) for agent in agents},
-        fitting=np.array([is_for_fitting(line["question"]) for line in lines], dtype=np.bool_),
+        fitting=np.array([_is_fitting(one["digest"]) for one in known], dtype=np.bool_),
         categories=_categories(lines),
+        inferred=tuple(line["kind"] for line in lines if "kind" in line),
     )
     chance = chance_of_order(found)
     if chance is not None and chance < SORTED_BELOW:
@@ -153,8 +167,57 @@ def is_for_fitting(question: str) -> bool:
         >>> is_for_fitting("What is 6 times 7?") == is_for_fitting("  What is  6 times 7? ")
         True
     """
+    return _is_fitting(_digest(question))
+
+
+def _digest(question: str) -> str:
     wording = " ".join(question.split()).casefold().encode()
-    return hashlib.blake2b(wording, digest_size=8).digest()[0] < 128
+    return hashlib.blake2b(wording, digest_size=8).hexdigest()
+
+
+def _is_fitting(digest: str) -> bool:
+    return int(digest[:2], 16) < 128
+
+
+def write_records(pack: Path, folder: Path, kinds: Mapping[str, Sequence[str]]) -> Sequence[Path]:
+    """Write the records of a pack: its files without a word of a question or of an answer; return their paths.
+
+    Args:
+        pack: Its folder.
+        folder: The folder of the records; it is made where it does not exist.
+        kinds: Kind that the product infers for each question, by file.
+
+    Raises:
+        PackInvalid: When the pack cannot be used.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for path in _files(pack):
+        name = path.name.removesuffix(ENDING)
+        lines = _lines(path)
+        answer_type = _answer_type(name, lines)
+        inferred = kinds.get(name, [None] * len(lines))
+        records = [_record(line, answer_type, kind) for line, kind in zip(lines, inferred, strict=True)]
+        text = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+        written.append(folder / path.name)
+        written[-1].write_bytes(gzip.compress(text.encode(), mtime=0))
+    return written
+
+
+def _record(line: Mapping[str, Any], answer_type: AnswerType | None, kind: str | None) -> Mapping[str, Any]:
+    numbers = _numbered(line, answer_type)
+    answers = {agent: [numbers.get(one) for one in given] for agent, given in line["answers"].items()}
+    kept = {name: line[name] for name in ("id", "dataset", "category") if name in line}
+    judged = {name: line[name] for name in ("right", "chars") if name in line}
+    return {**kept, **_about(line), **({} if kind is None else {"kind": kind}), "answers": answers, **judged}
+
+
+def _about(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what records keep of a question: digest of its wording, length [characters], options [count]."""
+    if "question" not in line:
+        return {name: line[name] for name in ("digest", "length", "options")}
+    question = line["question"]
+    return {"digest": _digest(question), "length": len(question), "options": len(line.get("choices") or ())}
 
 
 def chance_of_order(recorded: RecordedSet, shuffles: int = SHUFFLES) -> float | None:
@@ -226,8 +289,12 @@ def _problem(line: object) -> str:
     """Return what is wrong with a line; empty when nothing is."""
     if not isinstance(line, dict):
         return "not an object"
-    if not isinstance(line.get("id"), str) or not isinstance(line.get("question"), str):
-        return "id and question must be texts"
+    if not isinstance(line.get("id"), str):
+        return "id must be a text"
+    if "question" in line and not isinstance(line["question"], str):
+        return "question must be a text"
+    if "question" not in line and not _is_record(line):
+        return "question must be a text, or digest, length and options stand for it"
     if not isinstance(line.get("choices", []), list):
         return "choices must be a list"
     if not isinstance(line.get("category", ""), str) or not isinstance(line.get("dataset", ""), str):
@@ -235,14 +302,27 @@ def _problem(line: object) -> str:
     answers, right = line.get("answers"), line.get("right")
     if not isinstance(answers, dict) or not isinstance(right, dict) or not answers or answers.keys() != right.keys():
         return "answers and right must be objects with the same agents, at least one"
-    return next(filter(None, (_agent_problem(agent, answers[agent], right[agent]) for agent in answers)), "")
+    of, named = (str, "texts") if "question" in line else (int, "numbers")
+    problems = (_agent_problem(agent, answers[agent], right[agent], of, named) for agent in answers)
+    return next(filter(None, problems), "")
 
 
-def _agent_problem(agent: str, answers: object, right: object) -> str:
+def _is_record(line: Mapping[str, Any]) -> bool:
+    counts = (line.get("length"), line.get("options"))
+    digest = line.get("digest")
+    return (
+        isinstance(digest, str)
+        and re.fullmatch("[0-9a-f]{16}", digest) is not None
+        and isinstance(line.get("kind", ""), str)
+        and all(isinstance(one, int) and one >= 0 for one in counts)
+    )
+
+
+def _agent_problem(agent: str, answers: object, right: object, of: type, named: str) -> str:
     if not isinstance(answers, list) or not isinstance(right, list) or len(answers) != len(right) or not answers:
         return f"answers and right of {agent} must be lists of the same length, at least 1"
-    if not all(one is None or isinstance(one, str) for one in answers):
-        return f"answers of {agent} must be texts or null"
+    if not all(one is None or (isinstance(one, of) and not isinstance(one, bool)) for one in answers):
+        return f"answers of {agent} must be {named} or null"
     return "" if all(one in (0, 1) for one in right) else f"right of {agent} must be 0 or 1"
 
 
@@ -261,8 +341,10 @@ def _answer_type(name: str, lines: Sequence[Mapping[str, Any]]) -> AnswerType | 
     return AnswerType.CHOICE if all(line.get("choices") for line in lines) else AnswerType.TEXT
 
 
-def _numbered(line: Mapping[str, Any], answer_type: AnswerType | None) -> Mapping[str, int]:
+def _numbered(line: Mapping[str, Any], answer_type: AnswerType | None) -> Mapping[Any, int]:
     """Return the number of each distinct answer of a question; those that are none of the type are left out."""
+    if "question" not in line:
+        return {one: one for given in line["answers"].values() for one in given if one is not None}
     distinct = sorted({one for given in line["answers"].values() for one in given if one is not None})
     if answer_type is None:
         forms = dict.fromkeys(literal(one) for one in distinct)
@@ -287,7 +369,7 @@ def literal(text: str) -> str:
         return " ".join(text.split())
 
 
-def _agent(name: str, samples: int, lines: Sequence[Mapping[str, Any]], numbered: Sequence[Mapping[str, int]]) -> Agent:
+def _agent(name: str, samples: int, lines: Sequence[Mapping[str, Any]], numbered: Sequence[Mapping[Any, int]]) -> Agent:
     answers = np.full((len(lines), samples), INVALID, dtype=np.int64)
     right = np.zeros((len(lines), samples), dtype=np.bool_)
     asked = np.zeros(len(lines), dtype=np.bool_)

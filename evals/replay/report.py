@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evals.commit import commit
+from evals.commit import made_by
 from evals.markdown import gain, number, ranged, table
 from evals.plots.charts import Bar, curve, grouped_bars
 from evals.replay.calibration import CalibrationRow
@@ -22,6 +22,7 @@ from evals.replay.panel_sections import (
 from evals.replay.promises import PromiseRow
 from evals.replay.second_opinions import SecondOpinionRow
 from evals.replay.stopping import COST_RATIOS, REASONED, DraftVoteRow, StoppingRow
+from evals.stats.detectable import least_gain
 
 FIGURES, REPORT = "figures.json", "report.md"
 STOPPING, OPINIONS, CALIBRATION = "stopping.svg", "second-opinions.svg", "calibration.svg"
@@ -30,7 +31,8 @@ STOPPING, OPINIONS, CALIBRATION = "stopping.svg", "second-opinions.svg", "calibr
 PICTURED = ("fixed_1", "fixed_3", "agree_2", "arbiter")
 
 READING = (
-    "No model was called: the rules of the product chose among recorded answers. Whether an answer is right is as the"
+    "No model was called: the rules of the product chose among recorded answers. The smallest gain is what so many"
+    " paired questions can show where one in six differs [points]. Whether an answer is right is as the"
     " pack states. Intervals are 95 %, by bootstrap over questions. Rules without fitted parameters are reported on all"
     " questions; what is fitted is fitted on one half of the questions, by the hash of their wording, and reported on"
     " the other."
@@ -47,21 +49,38 @@ def write_replay(pack: Sequence[RecordedSet], found: ReplayFigures, folder: Path
         typed: The command that makes them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = "\n\n".join(part for part in (_head(pack, typed), *_sections(found)) if part) + "\n"
-    (folder / FIGURES).write_text(json.dumps(figures_document(found), indent=1) + "\n", encoding="utf-8")
-    (folder / REPORT).write_text(text, encoding="utf-8")
-    for name, picture in _pictures(found).items():
-        (folder / name).write_text(picture, encoding="utf-8")
-    return text
+    files = report_files(pack, found, made_by(typed))
+    document = json.dumps(figures_document(found), indent=1) + "\n"
+    for name, content in {FIGURES: document, **files}.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return files[REPORT]
 
 
-def _head(pack: Sequence[RecordedSet], typed: str) -> str:
+def report_files(pack: Sequence[RecordedSet], found: ReplayFigures, made: str) -> Mapping[str, str]:
+    """Return the report and its pictures, by the name of their file.
+
+    Args:
+        pack: The files that were read.
+        found: Their figures.
+        made: By what the report is made, as its head states it.
+    """
+    text = "\n\n".join(part for part in (_head(pack, made), *_sections(found)) if part) + "\n"
+    return {REPORT: text, **_pictures(found)}
+
+
+def _head(pack: Sequence[RecordedSet], made: str) -> str:
     rows = [
-        [one.name, str(len(one)), str(len(one.agents)), str(max(agent.samples for agent in one.agents.values()))]
+        [
+            one.name,
+            number(len(one), 0),
+            number(100 * least_gain(len(one)), 1),
+            str(len(one.agents)),
+            str(max(agent.samples for agent in one.agents.values())),
+        ]
         for one in pack
     ]
-    sets = table(["set", "questions", "agents", "answers per agent, at most"], rows)
-    return f"# Which decisions help? Recorded answers\n\nMade by `{typed}` at commit {commit()}.\n\n{READING}\n\n{sets}"
+    sets = table(["set", "questions", "smallest gain", "agents", "answers per agent, at most"], rows)
+    return f"# Which decisions help? Recorded answers\n\nMade by {made}.\n\n{READING}\n\n{sets}"
 
 
 def _sections(found: ReplayFigures) -> Sequence[str]:

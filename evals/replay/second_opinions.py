@@ -47,7 +47,7 @@ def second_opinion_rows(recorded: RecordedSet, chance: Chance) -> Sequence[Secon
     """Return each possible System 1 with the models nearest to it; reported on the half that chose none of them."""
     rows: list[SecondOpinionRow] = []
     reported = ~recorded.fitting
-    lengths = np.array([len(question) for question in recorded.questions], dtype=np.float64)
+    lengths = recorded.lengths.astype(np.float64)
     for first in system_one_agents(recorded):
         others = nearest_agents(recorded, first, max(OPINIONS))
         drawn = {agent.name: one_answer(agent, chance.rng) for agent in (first, *others)}

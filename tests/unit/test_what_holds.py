@@ -13,7 +13,7 @@ ROW = {
     "claim": "conflict falls",
     "where": "MSV, five roles",
     "page": "shown.md",
-    "line": "| conflict | -0.316 [-0.526, -0.105] | 19 |",
+    "line": "| conflict |",
     "measure": "conflict",
     "claimed": "below 0",
     "items": 24,
@@ -22,10 +22,13 @@ ROW = {
 }
 
 
+SHOWN = "| conflict | -0.316 [-0.526, -0.105] | 19 |\n"
+
+
 def made(folder: Path, row: dict[str, object], shown: str = "") -> str:
     (folder / ROWS).parent.mkdir(parents=True, exist_ok=True)
     (folder / ROWS).write_text(yaml.safe_dump([row]))
-    (folder / PAGE.parent / "shown.md").write_text(shown or f"`metacog eval dialectic`\n{ROW['line']}\n")
+    (folder / PAGE.parent / "shown.md").write_text(shown or SHOWN)
     return page(folder)
 
 
@@ -37,10 +40,25 @@ def test_a_row_has_its_figure_what_it_says_and_what_it_could_have_shown(tmp_path
     assert "[shown](shown.md) | `metacog eval dialectic` |" in text
 
 
-@pytest.mark.parametrize("shown", ["| conflict | -0.1 [-0.5, 0.3] | 19 | `metacog eval dialectic`", ROW["line"]])
-def test_a_figure_or_a_command_that_its_page_no_longer_has_is_an_error(tmp_path: Path, shown: str) -> None:
+def test_a_line_that_its_page_no_longer_has_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no longer has"):
-        made(tmp_path, ROW, str(shown))
+        made(tmp_path, ROW, "| correctness | 0.1 [0.0, 0.2] | 19 |\n")
+
+
+def test_a_figure_is_that_of_its_page_below_the_heading_and_so_are_its_items(tmp_path: Path) -> None:
+    shown = f"{SHOWN}\n## mmlu\n\n| conflict | 0.3 [0.1, 0.5] | 1,600 |\n\n## gsm8k\n\n{SHOWN}"
+
+    text = made(tmp_path, {**ROW, "under": "mmlu", "items": "cell 2"}, shown)
+
+    # 1.96 * sqrt(1 / 6 / 1600) = .020
+    assert "| **does not hold** | conflict 0.3 [0.1, 0.5] | below 0 | 2 points, 1,600 items |" in text
+
+
+def test_a_claim_that_was_not_measured_is_undecided(tmp_path: Path) -> None:
+    row = {name: ROW[name] for name in ("paper", "claim", "where", "claimed", "command")}
+
+    line = "| conflict falls | MSV, five roles | **undecided** | - | below 0 | - | - | `metacog eval dialectic` |"
+    assert line in made(tmp_path, row)
 
 
 @pytest.mark.parametrize(

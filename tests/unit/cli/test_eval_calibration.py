@@ -31,6 +31,29 @@ def test_a_folder_without_a_pack_is_named(metacog: Metacog, tmp_path: Path) -> N
     assert "holds no recorded answers" in " ".join(done.err.split())
 
 
+def test_labelled_answers_that_were_recorded_need_no_router(metacog: Metacog, tmp_path: Path) -> None:
+    right = {
+        "kind": "answer",
+        "id": "r",
+        "source": "vote, votes",
+        "question_kind": "sums",
+        "confidence": 0.9,
+        "score": 1.0,
+    }
+    lines = [{**right, "id": f"r{at}", "score": float(at % 3 > 0)} for at in range(60)]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    done = metacog("eval", "calibration", "--report-only", tmp_path, "--out", tmp_path / "out")
+
+    assert done.status == 0, done.err
+    assert "## vote, votes" in done.out
+    assert "| sums | 60 | 0.233 " in done.out  # .9 stated, two of three right
+    (tmp_path / "records.jsonl").write_text('{"kind": "run"}\n')
+    other = metacog("eval", "calibration", "--report-only", tmp_path, "--out", tmp_path / "out")
+    assert other.status == USAGE
+    assert "none of `metacog eval calibration`" in " ".join(other.err.split())
+
+
 def test_a_router_that_is_away_is_named(metacog: Metacog) -> None:
     done = metacog("eval", "calibration", "--router", "http://127.0.0.1:9")
 

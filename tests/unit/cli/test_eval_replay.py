@@ -36,3 +36,16 @@ def test_an_encoder_that_is_away_is_named(metacog: Metacog, tmp_path: Path) -> N
 
     assert done.status == UNREACHABLE
     assert "127.0.0.1:9" in done.err
+
+
+def test_records_of_a_pack_give_the_figures_of_the_pack(metacog: Metacog, tmp_path: Path) -> None:
+    write_set(tmp_path / "pack", "cruxeval_made", made_lines(40, SAMPLED))
+
+    done = metacog("eval", "replay", "--pack", tmp_path / "pack", "--records", tmp_path / "records")
+    assert done.status == 0, done.err
+    figures = []
+    for folder in ("pack", "records"):
+        assert metacog("eval", "replay", "--pack", tmp_path / folder, "--out", tmp_path / "out").status == 0
+        figures.append((tmp_path / "out" / "figures.json").read_text())
+
+    assert figures[0] == figures[1]

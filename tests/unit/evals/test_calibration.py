@@ -6,7 +6,7 @@ from metacog.router.v1.router_pb2 import RouteResponse, Run, RunFeedback
 
 from evals.calibration.figures import ALL, LabelledAnswers, calibration_by_kind, error_interval
 from evals.calibration.report import held_claim, report
-from evals.calibration.sources import answers_of_runs
+from evals.calibration.sources import answers_of_records, labelled_answers
 from evals.stats.chance import seeded
 from kernel.statistics.bootstrap import Estimate
 from kernel.statistics.recalibration import cross_fitted
@@ -108,7 +108,10 @@ def test_runs_count_with_the_confidence_before_the_map_and_a_label_that_teaches(
         run("sums", 0.9, 1.0, teaches=False),
     ]
 
-    [found] = answers_of_runs(runs)
+    records = labelled_answers(runs)
+    [found] = answers_of_records(records)
+
+    assert records[0].keys() == {"kind", "id", "source", "question_kind", "confidence", "score"}
 
     assert (found.source, list(found.kinds)) == ("vote, votes", ["sums", ""])
     assert (found.confidences.tolist(), found.scores.tolist()) == ([[0.8], [0.6]], [[1.0], [0.0]])

@@ -1,5 +1,7 @@
 """Packs of recorded answers: what is read, and what is rejected."""
 
+import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from evals.replay.pack import (
     is_for_fitting,
     read_pack,
     read_set,
+    write_records,
 )
 from tests.unit.evals.replay.packs import SAMPLED, Line, line, made_lines, write_set
 
@@ -107,7 +110,8 @@ def test_an_order_that_all_agents_share_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"id": 3}, "id and question"),
+        ({"id": 3}, "id must be a text"),
+        ({"question": 3}, "question must be a text"),
         ({"answers": {}}, "same agents"),
         ({"answers": {"a": ["4"], "b": ["4"]}}, "same agents"),
         ({"right": {"a": [1, 0]}}, "same length"),
@@ -158,3 +162,51 @@ def test_the_category_is_the_field_of_that_name_or_the_dataset_where_a_file_has_
 def test_a_dataset_that_is_no_text_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(PackInvalid, match="line 1: dataset and category must be texts"):
         read(tmp_path, "tasks", line(1, {"a": ["4"]}, {"a": [1]}, dataset=7))
+
+
+def test_records_give_the_same_set_without_a_word_of_it(tmp_path: Path) -> None:
+    lines = made_lines(40, SAMPLED)
+    lines[0]["answers"] |= {"odd": ["'one secret'", None]}
+    lines[0]["right"] |= {"odd": [1, 0]}
+    lines[0]["chars"] = {"odd": 31}
+    path = write_set(tmp_path / "pack", "cruxeval_made", lines)
+
+    [written] = write_records(tmp_path / "pack", tmp_path / "records", {"cruxeval_made": ["math"] * 40})
+
+    was, now = read_set(path), read_set(written)
+    for name, agent in was.agents.items():
+        for field in ("answers", "right", "asked", "characters"):
+            np.testing.assert_array_equal(getattr(now.agents[name], field), getattr(agent, field))
+    for field in ("lengths", "options", "fitting"):
+        np.testing.assert_array_equal(getattr(now, field), getattr(was, field))
+    assert (len(now), now.categories, now.inferred, now.questions) == (40, was.categories, ("math",) * 40, ())
+    text = gzip.decompress(written.read_bytes()).decode()
+    assert "What is" not in text
+    assert "secret" not in text
+    assert json.loads(text.splitlines()[0])["answers"]["odd"][1] is None
+
+
+def test_records_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    write_set(tmp_path / "pack", "quiz", made_lines(5, SAMPLED, options=4))
+
+    first, second = (write_records(tmp_path / "pack", tmp_path / name, {})[0].read_bytes() for name in ("a", "b"))
+
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"digest": "7"}, "digest, length and options stand for it"),
+        ({"length": -1}, "digest, length and options stand for it"),
+        ({"options": "four"}, "digest, length and options stand for it"),
+        ({"answers": {"a": ["4"]}}, "answers of a must be numbers or null"),
+        ({"answers": {"a": [True]}}, "answers of a must be numbers or null"),
+    ],
+)
+def test_a_record_outside_the_schema_is_rejected(tmp_path: Path, changed: Line, problem: str) -> None:
+    whole = {"id": "q1", "digest": "0" * 16, "length": 9, "options": 0, "answers": {"a": [0]}, "right": {"a": [1]}}
+    assert len(read_set(write_set(tmp_path, "whole", [whole]))) == 1
+
+    with pytest.raises(PackInvalid, match=problem):
+        read_set(write_set(tmp_path, "changed", [{**whole, **changed}]))

@@ -1,0 +1,58 @@
+"""This module makes the head of each page of docs/evaluation: what was measured, and what holds by it.
+
+`pages.yaml` has what the page itself cannot tell; items come from records where there are some, the power from the
+items, the claims from what-holds.yaml.
+"""
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from docs.generating import what_holds
+from docs.generating.sections import replaced
+from evals.stats.detectable import least_gain
+
+FOLDER = Path("docs", "evaluation")
+PAGES = FOLDER / "pages.yaml"
+BEGIN, END = "<!-- head: made by `make docs` -->", "<!-- end of head -->"
+
+
+def pages(root: Path, made: Mapping[Path, str]) -> Mapping[Path, str]:
+    """Return the pages with their heads.
+
+    Args:
+        root: The root of the repository.
+        made: Pages of which other parts were made just now.
+    """
+    found = {}
+    for name, about in yaml.safe_load((root / PAGES).read_text()).items():
+        path = root / FOLDER / name
+        text = made.get(path) or path.read_text()
+        found[path] = replaced(name, text, BEGIN, END, head(root, name, about))
+    return found
+
+
+def head(root: Path, name: str, about: Mapping[str, Any]) -> str:
+    """Return the head of a page."""
+    items = about["items"] if "items" in about else recorded(root / FOLDER / about["records"])
+    power = about.get("power") or f"a gain of {100 * least_gain(items):.1f} points, where one in six differs"
+    states = what_holds.states(root, name)
+    claims = ", ".join(f"{many} {said}" for said, many in sorted(states.items())) or "none rests on this page"
+    shown = {
+        "Items": f"{items:,}{about.get('of', '')}",
+        "Smallest that they can show": power,
+        "Model": about["model"],
+        "Cost": about["cost"],
+        "Claims of the papers": f"{claims} ([what holds](what-holds.md))",
+    }
+    return "\n".join(f"- **{label}**: {text}" for label, text in shown.items()) + "\n"
+
+
+def recorded(path: Path) -> int:
+    """Return the items of a recording, or of all files of a folder of records [count]."""
+    files = sorted(path.glob("*.gz")) if path.is_dir() else [path]
+    lines = [line for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
+    return sum(b'"answers":' in line for line in lines)
