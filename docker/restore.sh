@@ -23,14 +23,14 @@ finish() {
     else
         echo "$file: the migration failed; the old database is there as metacog_before, and this one as metacog" >&2
     fi
-    $compose start router delegation
+    $compose start router assigner arbiter delegation
     exit "$status"
 }
 trap finish EXIT
 
 $compose exec -T postgres pg_restore --list > /dev/null < "$file"
 stopped=yes
-$compose stop router delegation
+$compose stop router assigner arbiter delegation
 # An earlier restore may have been cut off between its two renames: then the only data is under the other name.
 if ! there metacog && there metacog_before; then sql postgres 'ALTER DATABASE metacog_before RENAME TO metacog'; fi
 sql postgres 'DROP DATABASE IF EXISTS metacog_new WITH (FORCE)'
@@ -40,7 +40,7 @@ sql postgres 'DROP DATABASE IF EXISTS metacog_before WITH (FORCE)'
 swap metacog_before metacog_new
 swapped=yes
 $compose run --rm -T migrate
-$compose start router delegation
+$compose start router assigner arbiter delegation
 trap - EXIT
 sql postgres 'DROP DATABASE metacog_before WITH (FORCE)'
 echo "$file: restored"

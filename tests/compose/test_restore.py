@@ -95,7 +95,11 @@ def test_a_backup_is_restored_and_the_suite_is_stopped_migrated_and_started(suit
     assert done.returncode == 0, done.stderr
     assert suite.sql("SELECT name FROM runs") == ["kept"]
     assert suite.databases() == ["metacog"]
-    assert suite.commands() == ["stop router delegation", "run --rm -T migrate", "start router delegation"]
+    assert suite.commands() == [
+        "stop router assigner arbiter delegation",
+        "run --rm -T migrate",
+        "start router assigner arbiter delegation",
+    ]
 
 
 def test_a_second_rename_that_fails_leaves_the_database_as_it_was_and_the_suite_runs_with_it(suite: Suite) -> None:
@@ -105,7 +109,7 @@ def test_a_second_rename_that_fails_leaves_the_database_as_it_was_and_the_suite_
     assert 'database "metacog_new" does not exist' in done.stderr
     assert "not restored; the database is as it was" in done.stderr
     assert suite.sql("SELECT name FROM runs") == ["kept", "since"]
-    assert suite.commands() == ["stop router delegation", "start router delegation"]
+    assert suite.commands() == ["stop router assigner arbiter delegation", "start router assigner arbiter delegation"]
 
 
 def test_a_migration_that_fails_brings_the_old_database_back(suite: Suite) -> None:
@@ -113,7 +117,7 @@ def test_a_migration_that_fails_brings_the_old_database_back(suite: Suite) -> No
 
     assert done.returncode == 3
     assert suite.sql("SELECT name FROM runs") == ["kept", "since"]
-    assert suite.commands()[-1] == "start router delegation"
+    assert suite.commands()[-1] == "start router assigner arbiter delegation"
     assert suite.script("restore").returncode == 0
     assert suite.databases() == ["metacog"]
 
