@@ -12,7 +12,7 @@ from chassis.serving.wire import body_of_json
 from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
 from services.router.service.gateway import chat_completions
-from services.router.service.gateway.chat_completions import error_body, whole_completion
+from services.router.service.gateway.chat_completions import error_body
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
 from services.router.service.gateway.chat_stream import Writer
 
@@ -67,9 +67,12 @@ def add_paths(app: Application, gateway: ChatGateway) -> None:
         `PROMPT_TOO_LONG`, `BACKEND_REJECTED`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`,
         `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`, or a strategy's own error.
         """
-        body = body_of_json(await request.body())
-        chat = await gateway.start(body, caller(request).name)
-        return await until_disconnect(request, _completion(chat))
+        body, key_name = body_of_json(await request.body()), caller(request).name
+
+        async def answered() -> Response:
+            return await _completion(await gateway.start(body, key_name))
+
+        return await until_disconnect(request, answered())
 
     app.serve_directly("POST", CHAT_PATH, create_chat_completion)
 
@@ -79,6 +82,4 @@ async def _completion(chat: StartedChat) -> Response:
     if request.stream:
         form = StreamFormat(write=lambda run_id, source: Writer(run_id, request).chunks(source), headers=chat.headers)
         return await streamed_reply(events, form)
-    return await whole_reply(
-        events, lambda run, document: whole_completion(document, run, request), error_body, chat.headers
-    )
+    return await whole_reply(events, chat.completion, error_body, chat.headers)

@@ -11,7 +11,6 @@ from chassis.serving.wire import body_of_json
 from inference import EndpointNotServed
 from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
-from services.router.service.gateway.chat_completions import whole_completion
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
 from services.router.service.gateway.chat_stream import Writer
 from services.router.service.gateway.messages_reply import MessageWriter, error_body, error_event, message_of
@@ -48,8 +47,12 @@ def add_paths(app: Application, chats: ChatGateway, passing: PassingGateway) -> 
         `DEADLINE_EXCEEDED`, or a strategy's own error.
         """
         body = chat_of_message_request(body_of_json(await request.body()), fields, hosts, more)
-        chat = await chats.start(body, caller(request).name, CallKind.MESSAGE)
-        return await until_disconnect(request, _message(chat, body.get("stop", [])))
+        key_name = caller(request).name
+
+        async def answered() -> Response:
+            return await _message(await chats.start(body, key_name, CallKind.MESSAGE), body.get("stop", []))
+
+        return await until_disconnect(request, answered())
 
     @app.post(COUNT_PATH, openapi_extra=shapes.COUNT_TOKENS)
     async def count_tokens(request: Request) -> Response:
@@ -69,7 +72,7 @@ async def _message(chat: StartedChat, stops: list[str]) -> Response:
     if not request.stream:
         return await whole_reply(
             events,
-            lambda run, document: message_of(whole_completion(document, run, request), run.run_id, stops),
+            lambda run, document: message_of(chat.completion(run, document), run.run_id, stops),
             error_body,
             chat.headers,
         )

@@ -11,7 +11,7 @@ from kernel.errors import MetacogError
 from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import Chunks, Events, StreamFormat, streamed_reply, whole_reply
 from services.router.service.answering.values import RunFinished
-from services.router.service.gateway.chat_completions import error_body, whole_completion
+from services.router.service.gateway.chat_completions import error_body
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
 from services.router.service.gateway.chat_stream import Writer
 from services.router.service.gateway.continuation import Continuation
@@ -38,9 +38,13 @@ def add_paths(app: Application, chats: ChatGateway, continuation: Continuation, 
         """
         body, key_name = body_of_json(await request.body()), caller(request).name
         asked = parsed_response(body, fields, chats.media_hosts, more_fields)
-        continued = await continuation.chat(asked, key_name)
-        chat = await chats.start(continued.body, key_name, CallKind.RESPONSE, kept_from=continued.kept_from)
-        return await until_disconnect(request, _response(asked, chat, store=continuation.is_kept(asked)))
+
+        async def answered() -> Response:
+            continued = await continuation.chat(asked, key_name)
+            chat = await chats.start(continued.body, key_name, CallKind.RESPONSE, kept_from=continued.kept_from)
+            return await _response(asked, chat, store=continuation.is_kept(asked))
+
+        return await until_disconnect(request, answered())
 
 
 async def _response(asked: ResponseRequest, chat: StartedChat, *, store: bool) -> Response:
@@ -49,7 +53,7 @@ async def _response(asked: ResponseRequest, chat: StartedChat, *, store: bool) -
         return await whole_reply(
             events,
             lambda run, document: response_of(
-                whole_completion(document, run, request), run.run_id, asked, store=bool(run.continuation)
+                chat.completion(run, document), run.run_id, asked, store=bool(run.continuation)
             ),
             error_body,
             chat.headers,

@@ -1,6 +1,7 @@
 """The gateway begins the run of a chat request, whatever API the request came by."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +14,13 @@ from services.router.service.gateway.chat_completions import (
     guarded,
     model_name,
     parsed_request,
+    whole_completion,
 )
-from services.router.service.gateway.citations import Search, with_sources
+from services.router.service.gateway.citations import Search, cited_in, with_sources
 from services.router.service.gateway.formatted_answer import strategies_in_format
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
-from services.router.service.runs.values import CallKind
+from services.router.service.runs.values import CallKind, Run
 
 REASON = "x-metacog-reason"
 
@@ -34,6 +36,10 @@ class StartedChat:
     def headers(self) -> Mapping[str, str]:
         """Return the headers of the answer: why System 1 gives it, where another strategy was asked for."""
         return {REASON: self.request.origin.reason} if self.request.replaced else {}
+
+    def completion(self, run: Run, document: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return a run as a chat completion with its explanation; `document` is a model server's own reply."""
+        return whole_completion(document, run, cited_in(self.request, run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,7 @@ class ChatGateway:
 
         Raises:
             MetacogError: As `parsed_request`.
+            Overloaded: When there is no place for the search of its sources.
         """
         parsed = parsed_request(
             body,
@@ -82,9 +89,11 @@ class ChatGateway:
             media_hosts=self.media_hosts,
             passed=self.passed,
         )
-        chat = await with_sources(
-            guarded(parsed, self.at_most), self.search, key_name=key_name, keeps_first=kept_from == 0
-        )
+        searching = nullcontext() if parsed.options.knowledge is None else self.context.admission.request()
+        with searching:
+            chat = await with_sources(
+                guarded(parsed, self.at_most), self.search, key_name=key_name, keeps_first=kept_from == 0
+            )
         if kept_from is not None:
             kept_from += len(chat.body["messages"]) - len(parsed.body["messages"])
         origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call, kept_from=kept_from)

@@ -14,6 +14,7 @@ from services.router.service.answering.values import AnswerToken, PassedThrough,
 from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
 from services.router.service.gateway.chat_completions import ChatRequest
+from services.router.service.gateway.citations import cited_in
 from services.router.service.runs.values import FellBack, Run
 
 DONE = b"data: [DONE]\n\n"
@@ -119,7 +120,7 @@ class Writer:
     def _ended(self, last: Mapping[str, Any], run: Run, usage: Mapping[str, Any]) -> list[bytes]:
         """Return the chunk that ends the choice and, if asked for, one with usage alone; the last explains the run."""
         totals = {**usage, **chat_completions.usage(run)}
-        explained = {"metacog": chat_completions.explanation(run, self._chat)}
+        explained = {"metacog": chat_completions.explanation(run, cited_in(self._chat, run))}
         if self._chat.include_usage:
             head = {name: last[name] for name in self._head if name in last}
             return [data({**last, "usage": None}), data({**head, "choices": [], "usage": totals, **explained})]

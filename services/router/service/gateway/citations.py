@@ -1,21 +1,28 @@
 """A chat may ask for passages of the stored documents, which then stand before its messages as fenced sources."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from chassis.prompts import shortened
-from kernel.conversation import latest_texts, turns_of_chat
+from kernel.conversation import conversation, latest_texts, turns_of_chat
 from kernel.errors import MetacogError
 from kernel.values import value
 from services.router import prompts
+from services.router.service.answering.answer import messages_digest
 from services.router.service.gateway.chat_completions import ChatRequest, Citation
 from services.router.service.knowledge.values import KnowledgeKind, SearchKnowledgeRequest, SearchKnowledgeResponse
+from services.router.service.runs.values import Run
 
 # Length of a passage and of its title in the prompt [tokens, about], and of the text that is looked up [characters].
 PASSAGE_TOKENS, TITLE_TOKENS, QUERY_CHARACTERS = 512, 32, 4000
 # Time that looking up may take [s].
 SEARCH_S = 5.0
+# Why the citations of a repeated request are unknown.
+REPEATED = (
+    "CITATIONS_NOT_KEPT: the answer is of an earlier request, and its documents are no longer what a search finds"
+)
 
 Search = Callable[..., Awaitable[SearchKnowledgeResponse]]
 
@@ -53,13 +60,32 @@ async def with_sources(chat: ChatRequest, search: Search, *, key_name: str, keep
     return _with_messages(cited, found.citations, keeps_first=keeps_first) if found.citations else cited
 
 
+def cited_in(chat: ChatRequest, run: Run) -> ChatRequest:
+    """Return a chat with the citations of the run that answers it: unknown where that run read other sources.
+
+    Args:
+        chat: The chat, with what was found for it.
+        run: The run, which may have answered an earlier request of the same identifier.
+    """
+    if chat.citations is None or not chat.request.request_id:
+        return chat
+    read = messages_digest(conversation(chat.request.question, chat.request.messages))
+    if run.messages_digest == read:
+        return chat
+    return replace(chat, citations=None, citations_unknown_reason=REPEATED)
+
+
 async def _found(chat: ChatRequest, cite: int, search: Search, key_name: str) -> Cited:
     texts = latest_texts(chat.request.messages, longest=QUERY_CHARACTERS)
     if not texts:
         return Cited(citations=())
     request = SearchKnowledgeRequest(query=texts[-1], page_size=cite, kind=KnowledgeKind.DOCUMENT)
+    within_s = _seconds(chat)
     try:
-        page = await search(request, key_name=key_name, timeout_s=_seconds(chat))
+        async with asyncio.timeout(within_s):
+            page = await search(request, key_name=key_name, timeout_s=within_s)
+    except TimeoutError:
+        return Cited(citations=None, reason=f"DEADLINE_EXCEEDED: the search took longer than {within_s:.3g} s")
     except MetacogError as error:
         return Cited(citations=None, reason=f"{error.reason}: {error.message}")
     return Cited(
