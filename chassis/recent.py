@@ -36,14 +36,18 @@ class RecentDocuments:
             document: The document as JSON.
             number: Its place among all that were recorded [>= 1]; 0 where it is not used.
         """
-        if name in self._documents:
-            self._bytes -= len(self._documents.pop(name)[1])
+        self.drop(name)
         self._documents[name] = (number, document)
         self._bytes += len(document)
         while self._bytes > self._max_bytes and len(self._documents) > 1:
             _, (dropped, old) = self._documents.popitem(last=False)
             self._bytes -= len(old)
             self._last_dropped = max(self._last_dropped, dropped)
+
+    def drop(self, name: Name) -> None:
+        """Hold the document that answered a request no longer, if it is held."""
+        if name in self._documents:
+            self._bytes -= len(self._documents.pop(name)[1])
 
     def find(self, name: Name) -> bytes | None:
         """Return the document that answered a request; None where it is not held."""

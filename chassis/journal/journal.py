@@ -202,6 +202,10 @@ class Journal(Generic[T]):
             return None
         return from_stored(orjson.loads(document), self._kind, record=self._kind.__name__.lower(), record_id=request_id)
 
+    def forget(self, key_name: str, request_id: str) -> None:
+        """Hold the entry that answered a request of a key no longer, so that a repetition is answered anew."""
+        self._recent.drop((key_name, request_id))
+
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything recorded before now is in the store; return whether it is.
 

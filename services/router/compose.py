@@ -84,6 +84,7 @@ from services.router.service.gateway.chat_gateway import ChatGateway
 from services.router.service.gateway.continuation import Continuation
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.gateway.stored_responses import StoredResponses
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
@@ -125,6 +126,9 @@ class RunRecordStore(DocumentStore, Protocol):
 
     async def page(self, request: ListRunsRequest, /, *, key_name: str = "") -> ListRunsResponse:
         """Return a page of the runs of a key."""
+
+    async def forget(self, run_id: str, /) -> None:
+        """Delete what a run says."""
 
 
 class CalibrationStore(RecalibrationStore, ReliabilityStore, MapChoiceStore, Protocol):
@@ -350,10 +354,13 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     use_cases = _use_cases(context, records, knowledge, calibration)
     background = [worker for worker in (shadows, kinds_in_force) if worker is not None]
     health = _health(parts, records, calibrator, vote_plans, shadows, kinds_in_force)
-    continuation = Continuation(find=records.get_run, keeps=settings.keep_contents)
+    stored = StoredResponses(
+        continuation=Continuation(find=records.get_run, keeps=settings.keep_contents),
+        forget=partial(_forget, records=records),
+    )
     return ComposedRouter(
         name=NAME,
-        app=_app(settings, parts, health, use_cases, context, continuation),
+        app=_app(settings, parts, health, use_cases, context, stored),
         rpc=_rpc_server(settings, use_cases, parts.keyring),
         grpc_names=[CONTRACT.full_name],
         settings=settings,
@@ -640,6 +647,12 @@ def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers
     )
 
 
+async def _forget(run: Run, *, records: RunRecords) -> None:
+    """Delete what a run says, here and in the database."""
+    await records.runs.forget(run.run_id)
+    records.journal.forget(run.key_name, run.request_id)
+
+
 def _start(
     workers: Sequence["RunJournal | Outbox | Retention | RunRecords | Calibrator | ShadowTraffic | KindsInForce"],
 ) -> None:
@@ -803,7 +816,7 @@ def _app(
     health: Health,
     use_cases: rpc.RouterUseCases,
     context: AnswerContext,
-    continuation: Continuation,
+    stored: StoredResponses,
 ) -> Application:
     app = build_app(
         NAME,
@@ -838,7 +851,6 @@ def _app(
         at_most=_usual_guard(settings),
         search=use_cases.knowledge.search,
     )
-    chat.add_paths(app, chats)
     passing = PassingGateway(
         context=PassingContext(answering=context, models=parts.model_clients, encoder=parts.embeddings),
         offered=offered,
@@ -846,9 +858,10 @@ def _app(
         media_hosts=settings.media_hosts,
         more_fields=settings.passed_fields,
     )
+    chat.add_paths(app, chats, passing.encoder_name)
     passed.add_paths(app, passing)
     messages.add_paths(app, chats, passing)
-    responses.add_paths(app, chats, continuation, settings.passed_fields)
+    responses.add_paths(app, chats, stored, settings.passed_fields)
     reject_unserved_paths(app, CONTRACT)
     return app
 

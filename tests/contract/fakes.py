@@ -113,6 +113,10 @@ class FakeRuns:
         """Return no earlier run."""
         return ()
 
+    async def forget(self, run_id: str, /) -> None:
+        """Forget a run."""
+        self._runs = [run for run in self._runs if run.run_id != run_id]
+
     async def by_request(self, _key_name: str, request_id: str, /) -> Run | None:
         """Return the run that answered a request."""
         return next((run for run in self._runs if run.request_id == request_id), None)

@@ -45,6 +45,9 @@ OPENAI_PATHS = {
     ("POST", "/score"),
     ("POST", "/v1/messages"),
     ("POST", "/v1/responses"),
+    ("GET", "/v1/responses/{response_id}"),
+    ("DELETE", "/v1/responses/{response_id}"),
+    ("GET", "/v1/responses/{response_id}/input_items"),
     ("POST", "/v1/messages/count_tokens"),
 }
 CONTRACTS = {"router": ROUTER, "assigner": ASSIGNER, "arbiter": ARBITER, "delegation": DELEGATION}
@@ -148,7 +151,7 @@ async def test_a_problem_document_has_every_field_of_its_standard(services: dict
         "code": "INVALID_ARGUMENT",
         "reason": "MSV_OUT_OF_RANGE",
         "metadata": {"component": "conflict", "value": "1.2"},
-        "errors": [{"field": "conflict", "description": "conflict is 1.2; it must lie in [0, 1]"}],
+        "errors": [{"field": "msv.conflict", "description": "conflict is 1.2; it must lie in [0, 1]"}],
     }
 
 

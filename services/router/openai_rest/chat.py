@@ -1,7 +1,7 @@
 """This module serves the OpenAI API of the router: `/v1/chat/completions` and `/v1/models`."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import Request
@@ -21,8 +21,14 @@ CHAT_PATH = "/v1/chat/completions"
 PATHS = (CHAT_PATH, "/v1/models", "/v1/models/")
 
 
-def add_paths(app: Application, gateway: ChatGateway) -> None:
-    """Put the OpenAI paths of chats and models on `app`."""
+def add_paths(app: Application, gateway: ChatGateway, encoder: Callable[[], Awaitable[str | None]]) -> None:
+    """Put the OpenAI paths of chats and models on `app`.
+
+    Args:
+        app: The application.
+        gateway: What chats need.
+        encoder: Returns the name of the sentence encoder; None: unknown.
+    """
     offered = gateway.offered
     app.state.shapes |= dict.fromkeys(PATHS, error_body)
     app.state.unknown_shapes["/v1/"], app.state.error_schemas[error_body] = error_body, shapes.ERROR
@@ -32,6 +38,8 @@ def add_paths(app: Application, gateway: ChatGateway) -> None:
         own: dict[str, Mapping[str, Any]] = {name: {"kind": "strategy"} for name in chat_completions.MODELS}
         own |= {name: {"kind": "alias", "model": model} for name, model in gateway.aliases.items()}
         known = own | {name: about for name, about in (await offered.described()).items() if name not in own}
+        if encoding := await encoder():
+            known.setdefault(encoding, {"kind": "encoder"})
         return {
             name: {
                 "id": name,
@@ -45,7 +53,7 @@ def add_paths(app: Application, gateway: ChatGateway) -> None:
 
     @app.get("/v1/models", openapi_extra=shapes.LIST_MODELS)
     async def list_models() -> Response:
-        """List the models: the router's choice, one for each strategy, aliases, and every model of the catalogue."""
+        """List the models: the router's choice, the strategies, aliases, the models of the catalogue, the encoder."""
         return Json({"object": "list", "data": list((await listed()).values())})
 
     @app.get("/v1/models/{model:path}", openapi_extra=shapes.GET_MODEL)

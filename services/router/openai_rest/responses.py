@@ -1,11 +1,11 @@
-"""This module serves OpenAI's Responses API: `/v1/responses`."""
+"""This module serves OpenAI's Responses API: `/v1/responses` and what lies under it."""
 
 from contextlib import aclosing
 
 from fastapi import Request
 from fastapi.responses import Response
 
-from chassis.serving.rest import Application, caller, until_disconnect
+from chassis.serving.rest import Application, Json, caller, query, query_parameters, until_disconnect
 from chassis.serving.wire import body_of_json
 from kernel.errors import MetacogError
 from services.router.openai_rest import shapes
@@ -14,18 +14,30 @@ from services.router.service.answering.values import RunFinished
 from services.router.service.gateway.chat_completions import error_body
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
 from services.router.service.gateway.chat_stream import Writer
-from services.router.service.gateway.continuation import Continuation
 from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.gateway.response_reply import ResponseWriter, response_of
 from services.router.service.gateway.response_request import FIELDS, ResponseRequest, parsed_response
+from services.router.service.gateway.stored_responses import (
+    ListInputItemsRequest,
+    RetrieveResponseRequest,
+    StoredResponses,
+    kept_request,
+)
 from services.router.service.runs.values import CallKind
 
 PATH = "/v1/responses"
 
 
-def add_paths(app: Application, chats: ChatGateway, continuation: Continuation, more_fields: list[str]) -> None:
+def add_paths(
+    app: Application,
+    chats: ChatGateway,
+    stored: StoredResponses,
+    more_fields: list[str],
+) -> None:
     """Put the Responses API on `app`."""
-    app.state.shapes[PATH] = error_body
+    app.state.shapes |= dict.fromkeys((PATH, f"{PATH}/"), error_body)
+    _add_stored_paths(app, stored)
+    continuation = stored.continuation
     fields = PassedFields(more_fields, FIELDS)
 
     @app.post(PATH, openapi_extra=shapes.CREATE_RESPONSE)
@@ -41,10 +53,47 @@ def add_paths(app: Application, chats: ChatGateway, continuation: Continuation, 
 
         async def answered() -> Response:
             continued = await continuation.chat(asked, key_name)
-            chat = await chats.start(continued.body, key_name, CallKind.RESPONSE, kept_from=continued.kept_from)
+            chat = await chats.start(
+                continued.body,
+                key_name,
+                CallKind.RESPONSE,
+                kept_from=continued.kept_from,
+                kept_request=kept_request(asked),
+            )
             return await _response(asked, chat, store=continuation.is_kept(asked))
 
         return await until_disconnect(request, answered())
+
+
+def _add_stored_paths(app: Application, stored: StoredResponses) -> None:
+    @app.get(f"{PATH}/{{response_id}}", openapi_extra=shapes.GET_RESPONSE)
+    async def get_response(response_id: str, request: Request) -> Response:
+        """Return a response that was stored, as it was given, but for what its model thought.
+
+        Fails with `RUN_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        """
+        query(request, RetrieveResponseRequest)
+        return Json(await stored.retrieve(response_id, caller(request).name))
+
+    @app.delete(f"{PATH}/{{response_id}}", openapi_extra=shapes.DELETE_RESPONSE)
+    async def delete_response(response_id: str, request: Request) -> Response:
+        """Delete what a stored response and its conversation say; its run keeps its numbers.
+
+        Fails with `RUN_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        """
+        return Json(await stored.delete(response_id, caller(request).name))
+
+    @app.get(
+        f"{PATH}/{{response_id}}/input_items",
+        openapi_extra={**shapes.LIST_INPUT_ITEMS, **query_parameters(ListInputItemsRequest)},
+    )
+    async def list_input_items(response_id: str, request: Request) -> Response:
+        """List the items that the model read for a stored response, those of earlier responses among them.
+
+        Fails with `RUN_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        """
+        wanted = query(request, ListInputItemsRequest)
+        return Json(await stored.input_items(response_id, caller(request).name, wanted))
 
 
 async def _response(asked: ResponseRequest, chat: StartedChat, *, store: bool) -> Response:

@@ -100,6 +100,22 @@ CREATE_CHAT_COMPLETION = _described(
 CREATE_RESPONSE = _described(
     _RESPONSE, body=_RESPONSE_REQUEST, stream="Events as OpenAI sends them; the last has the response with `metacog`."
 )
+GET_RESPONSE = _described(_RESPONSE)
+DELETE_RESPONSE = _described(
+    _object({"id": TEXT, "object": {"const": "response"}, "deleted": {"const": True}}, closed=True)
+)
+LIST_INPUT_ITEMS = _described(
+    _object(
+        {
+            "object": {"const": "list"},
+            "data": OBJECTS,
+            "first_id": TEXT_OR_NULL,
+            "last_id": TEXT_OR_NULL,
+            "has_more": {"type": "boolean"},
+        },
+        closed=True,
+    )
+)
 CREATE_MESSAGE = _described(
     _MESSAGE,
     body=_MESSAGE_REQUEST,

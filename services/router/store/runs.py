@@ -24,19 +24,23 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    update,
 )
-from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
 from chassis.database import BACKGROUND_WITHIN_S, Sessions, StatementRejected, transaction, utc, without_nul
+from chassis.json_text import dumps
 from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.stored import from_stored, readable
 from kernel.errors import RunNotFound
 from services.router.service.answering.idempotency import LOOKUP_WITHIN_S
 from services.router.service.answering.measured_state import EARLIER_WITHIN_S, MOST_EARLIER, AskedQuestion
+from services.router.service.runs.redaction import without_contents
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
+from services.router.store.knowledge_tables import ExperienceRow
 from services.router.store.tables import RouterTable
 
 UNIQUE_VIOLATION = "23505"
@@ -187,10 +191,27 @@ class PostgresRuns:
         async with transaction(self._sessions.within(EARLIER_WITHIN_S)) as session:
             return (await session.scalars(query)).all()
 
+    async def forget(self, run_id: str) -> None:
+        """Delete what a run and its shadows say, the notes on them, and the experience made of them; numbers stay.
+
+        Raises:
+            RecordUnreadable: When another version stored one in a form that this one cannot read.
+            DatabaseUnavailable: When the database is away; then nothing was deleted.
+        """
+        wanted = or_(RunRow.run_id == run_id, RunRow.shadow_of == run_id)
+        async with transaction(self._sessions) as session:
+            rows = (await session.scalars(select(RunRow).where(wanted).with_for_update())).all()
+            for row in rows:
+                run = from_stored(row.document, Run, record="run", record_id=row.run_id)
+                row.document = orjson.loads(dumps(without_contents(run)))
+            names = [row.run_id for row in rows]
+            await session.execute(update(RunFeedbackRow).where(RunFeedbackRow.run_id.in_(names)).values(note=""))
+            await session.execute(delete(ExperienceRow).where(ExperienceRow.run_id.in_(names)))
+
     async def page(self, request: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
         """Return a page of the runs of a key, newest first; an empty name finds the runs of all keys.
 
-        Runs that this version cannot read are left out and counted; none has its `continuation`.
+        Runs that this version cannot read are left out and counted; none has its `continuation` or `response_request`.
 
         Raises:
             MalformedRequest: For a page size out of range.
@@ -218,7 +239,7 @@ def _runs_with_feedback() -> Select[tuple[RunRow, Any]]:
 def _listed_runs() -> Select[tuple[str, Any, Any]]:
     """Select runs as they are listed: without the conversations, of which one can have megabytes."""
     # A document that is no object, which another version may have left, has no field to leave out.
-    shorter = RunRow.document.op("-", return_type=JSONB())(cast("continuation", String))
+    shorter = RunRow.document.op("-", return_type=JSONB())(cast(["continuation", "response_request"], ARRAY(String)))
     listed = case((func.jsonb_typeof(RunRow.document) == "object", shorter), else_=RunRow.document)
     return select(RunRow.run_id, listed.label("listed"), _feedback().label("feedback"))
 

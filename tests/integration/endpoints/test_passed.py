@@ -281,6 +281,14 @@ async def test_embeddings_by_the_stock_client_come_from_the_encoder(suite: Suite
     assert (answer.model, named.model) == ("metacog", "encoder")
 
 
+async def test_the_encoder_is_listed_as_embeddings_take_it(suite: Suite) -> None:
+    listed = {model.id: model.model_dump() for model in (await suite.client.models.list()).data}
+    found = (await suite.client.models.retrieve("encoder")).model_dump()
+
+    assert found == listed["encoder"]
+    assert (found["metacog"], found["owned_by"]) == ({"kind": "encoder"}, "backend")
+
+
 async def test_an_encoder_that_is_away_is_an_error_of_openais_shape(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:

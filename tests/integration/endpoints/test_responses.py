@@ -331,3 +331,136 @@ async def test_a_real_llamacpp_answers_and_continues(llm_url: str, database_url:
     assert first.usage is not None
     assert second.usage is not None
     assert second.usage.input_tokens > first.usage.input_tokens
+
+
+# Stored responses
+
+
+async def test_a_stored_response_is_retrieved_as_it_was_given(tool_client: AsyncOpenAI, tools: ScriptedLLM) -> None:
+    tools.reply(ScriptedChoice(tool_calls=[CALL]), "It is 42.")
+    asked: Any = {"model": "metacog/system1", "tools": [TOOL], "instructions": "Be brief.", "metadata": {"a": "b"}}
+
+    called = await tool_client.responses.create(**asked, input="Say hello.", max_output_tokens=64)
+    result: Any = {"type": "function_call_output", "call_id": "call_7", "output": "42"}
+    answered = await tool_client.responses.create(**asked, input=[result], previous_response_id=called.id)
+    found = [await tool_client.responses.retrieve(response.id) for response in (called, answered)]
+
+    for given, kept in zip((called, answered), found, strict=True):
+        same = {"created_at", "usage", "metacog", "ignored", "citations", "citations_unknown_reason"}
+        assert kept.model_dump(exclude=same) == given.model_dump(exclude=same)
+        assert kept.usage is not None
+        assert given.usage is not None
+        assert kept.usage.total_tokens == given.usage.total_tokens
+        assert metacog_field(kept)["run_id"] == metacog_field(given)["run_id"]
+
+
+async def test_an_abstention_and_a_streamed_answer_are_retrieved_too(suite: Suite, scripted: ScriptedLLM) -> None:
+    events: Any = [event async for event in await suite.client.responses.create(**PLAIN, stream=True)]
+    scripted.answer = cast(TROUBLED, synthesis="one two three")
+    deliberated = await suite.client.responses.create(model="metacog/dialectic", input="Is it so?")
+
+    found = [await suite.client.responses.retrieve(name) for name in (events[-1].response.id, deliberated.id)]
+
+    assert [response.output_text for response in found] == ["the system1", "one two three"]
+
+
+async def test_the_items_that_were_read_are_listed_page_by_page(suite: Suite) -> None:
+    image = "data:image/png;base64,iVBORw0KGgo="
+    parts: Any = [{"type": "input_text", "text": "Look."}, {"type": "input_image", "image_url": image}]
+    first = await suite.client.responses.create(
+        **{**PLAIN, "input": [{"role": "user", "content": parts}]}, instructions="Be brief."
+    )
+    second = await suite.client.responses.create(**PLAIN, previous_response_id=first.id)
+
+    items: Any = suite.client.responses.input_items
+    newest_first = [item async for item in items.list(second.id, limit=1)]
+    oldest_first = [item async for item in items.list(second.id, order="asc")]
+
+    assert [item.role for item in oldest_first] == ["user", "assistant", "user"]
+    assert [item.id for item in newest_first] == [item.id for item in reversed(oldest_first)]
+    assert [(part.type, getattr(part, "image_url", "")) for part in oldest_first[0].content] == [
+        ("input_text", ""),
+        ("input_image", image),
+    ]
+    assert oldest_first[1].content[0].text == "the system1"
+
+
+async def test_a_deleted_response_is_gone_with_all_that_it_said_and_its_run_keeps_its_numbers(suite: Suite) -> None:
+    asked: Any = {**PLAIN, "extra_body": {"metacog": {"request_id": "once"}}}
+    first = await suite.client.responses.create(**asked)
+    run_id = first.id.removeprefix("resp_")
+    apis = (RestApi(suite.router.rest, ROUTER), RpcApi(suite.router.grpc, ROUTER))
+    await apis[0].ask("SubmitFeedback", feedback_id="f", run_id=run_id, correct=True, note="my secret")
+
+    await suite.client.responses.delete(first.id)
+
+    for again in (
+        suite.client.responses.retrieve(first.id),
+        suite.client.responses.delete(first.id),
+        suite.client.responses.input_items.list(first.id),
+        suite.client.responses.create(**PLAIN, previous_response_id=first.id),
+    ):
+        with pytest.raises(openai.NotFoundError) as raised:
+            await again
+        assert raised.value.code == "run_not_found"
+    for api in apis:
+        run = (await api.ask("GetRun", run_id=run_id))["run"]
+        assert "secret" not in str(run)
+        assert "system1" not in str([run.get("messages"), run.get("answer")])
+        assert "hello" not in str(run)
+        assert int(run["usage"]["completion_tokens"]) > 0
+    repeated = await suite.client.responses.create(**asked)
+    assert (repeated.id != first.id, repeated.output_text) == (True, "the system1")
+
+
+async def test_only_their_owner_sees_and_deletes_stored_responses(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = cast()
+    async with (
+        router_at(scripted, database_url, tmp_path, keyring=RING) as router,
+        AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="ann") as ann,
+        AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="bob") as bob,
+    ):
+        stored = await ann.responses.create(**PLAIN)
+        passing = await ann.responses.create(**PLAIN, store=False)
+        for client, name in ((bob, stored.id), (ann, passing.id), (ann, "resp_none")):
+            for call in (client.responses.retrieve, client.responses.delete, client.responses.input_items.list):
+                with pytest.raises(openai.NotFoundError) as raised:
+                    await call(name)
+                assert (raised.value.param, raised.value.code) == ("response_id", "run_not_found")
+
+        assert (await ann.responses.retrieve(stored.id)).output_text == "the system1"
+
+
+async def test_where_contents_are_not_stored_no_response_is_retrieved(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = cast()
+    storage = quick_storage(tmp_path, contents=False)
+    async with (
+        router_at(scripted, database_url, tmp_path, storage=storage) as router,
+        AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client,
+    ):
+        first = await client.responses.create(**PLAIN)
+        for call in (client.responses.retrieve, client.responses.input_items.list):
+            with pytest.raises(openai.BadRequestError, match="METACOG_ROUTER_KEEP_CONTENTS") as raised:
+                await call(first.id)
+            assert raised.value.param == "response_id"
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [({"limit": 0}, "limit"), ({"limit": 101}, "limit"), ({"after": "msg_x"}, "after"), ({"order": "up"}, "order")],
+)
+async def test_a_page_that_there_is_not_is_a_400_that_names_the_parameter(
+    suite: Suite, more: dict[str, Any], param: str
+) -> None:
+    first = await suite.client.responses.create(**PLAIN)
+
+    with pytest.raises(openai.BadRequestError) as raised:
+        await suite.client.responses.input_items.list(first.id, **more)
+    assert raised.value.param == param
+    with pytest.raises(openai.BadRequestError) as raised:
+        await suite.client.responses.retrieve(first.id, stream=True)
+    assert raised.value.param == "stream"

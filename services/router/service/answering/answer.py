@@ -378,6 +378,7 @@ class RequestOrigin:
         served: The answer that was served for this request already, where the run is its shadow; None for served runs.
         call: What the client called.
         kept_from: Place of the first message of `chat` that is kept for a continuation; None: none is.
+        kept_request: What is kept of the client's request beside it, as JSON.
     """
 
     key_name: str = ""
@@ -390,6 +391,7 @@ class RequestOrigin:
     served: ServedAnswer | None = None
     call: CallKind = CallKind.ANSWER
     kept_from: int | None = None
+    kept_request: str = ""
 
 
 UNKNOWN_ORIGIN = RequestOrigin()
@@ -831,7 +833,8 @@ class RunInProgress:
             return ""
         answered = {"role": "assistant", "content": result.text or (None if result.calls else ""), **result.calls}
         kept = dumps([*self.origin.chat[self.origin.kept_from :], answered])
-        return kept.decode() if len(kept) <= MOST_KEPT_BYTES else ""
+        size = len(kept) + len(self.origin.kept_request)
+        return kept.decode() if size <= MOST_KEPT_BYTES else ""
 
     def _record(self, *, error_reason: str) -> Run:
         result = self.result
@@ -842,6 +845,7 @@ class RunInProgress:
         outcome = Outcome.ANSWERED if error_reason else result.outcome
         reasons = degraded_reasons(outcome, fallbacks, result.degraded_reasons, of_agents=self._left_out)
         digest = messages_digest(self.messages)
+        continuation = "" if error_reason else self._continuation(result)
         run = Run(
             run_id=self.run_id,
             created_at=self._created_at,
@@ -879,7 +883,8 @@ class RunInProgress:
             cost_guard=self._guard,
             shadow=self._shadow(result.text if not error_reason else ""),
             call=self.origin.call,
-            continuation="" if error_reason else self._continuation(result),
+            continuation=continuation,
+            response_request=self.origin.kept_request if continuation else "",
         )
         if run.shadow is None:
             metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)

@@ -506,6 +506,16 @@ def error_body(error: MetacogError) -> dict[str, Any]:
 
 def explanation(run: Run, chat: ChatRequest) -> dict[str, Any]:
     """Return the `metacog` field of an answer."""
+    return {
+        **run_explanation(run),
+        "ignored": [] if chat.keeps_format and run.strategy in VOTING else ignored_fields(chat.body, run.strategy),
+        "citations": chat.citations,
+        "citations_unknown_reason": chat.citations_unknown_reason,
+    }
+
+
+def run_explanation(run: Run) -> dict[str, Any]:
+    """Return what a run says of its answer."""
     route, deliberation = run.route, run.deliberation or {}
     return {
         "run_id": run.run_id,
@@ -536,9 +546,6 @@ def explanation(run: Run, chat: ChatRequest) -> dict[str, Any]:
         "escalation": run.escalation,
         "promise": run.promise,
         "cost_guard": run.cost_guard,
-        "ignored": [] if chat.keeps_format and run.strategy in VOTING else ignored_fields(chat.body, run.strategy),
-        "citations": chat.citations,
-        "citations_unknown_reason": chat.citations_unknown_reason,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,

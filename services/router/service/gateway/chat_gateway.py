@@ -67,7 +67,13 @@ class ChatGateway:
     at_most: CostGuard | None = None
 
     async def start(
-        self, body: object, key_name: str, call: CallKind = CallKind.CHAT, *, kept_from: int | None = None
+        self,
+        body: object,
+        key_name: str,
+        call: CallKind = CallKind.CHAT,
+        *,
+        kept_from: int | None = None,
+        kept_request: str = "",
     ) -> StartedChat:
         """Return the run of the chat request in `body`, which begins when its events are read.
 
@@ -76,6 +82,7 @@ class ChatGateway:
             key_name: Name of the API key of the request.
             call: What its client called.
             kept_from: Place of the first message that is kept for a continuation; None: none is.
+            kept_request: What is kept of the client's request beside it, as JSON.
 
         Raises:
             MetacogError: As `parsed_request`.
@@ -96,7 +103,8 @@ class ChatGateway:
             )
         if kept_from is not None:
             kept_from += len(chat.body["messages"]) - len(parsed.body["messages"])
-        origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, call=call, kept_from=kept_from)
+        kept: dict[str, Any] = {"call": call, "kept_from": kept_from, "kept_request": kept_request}
+        origin = chat.origin if call is CallKind.CHAT else replace(chat.origin, **kept)
         system_one = Passthrough(self.models, chat)
         others = strategies_in_format(chat, self.models, self.context.strategies)
         context = self.context.with_system_one(system_one, system_one.drafter, others)

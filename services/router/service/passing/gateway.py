@@ -1,5 +1,6 @@
 """The passing gateway finds the model of a call that is passed on."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from services.router.service.passing.calls import NamedTarget, PassedRequest, na
 from services.router.service.passing.endpoints import PassedEndpoint
 from services.router.service.passing.passing import PassingContext
 from services.router.service.runs.values import CallKind
+
+# Time that the encoder gets to say its name [s].
+ENCODER_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +66,12 @@ class PassingGateway:
         if not named or named in MODELS:
             return named_target(asked, named, (), call=call)
         models = await self.offered.answering(asked)
-        encoder: str | None = None
-        if call is CallKind.EMBEDDING and named not in models:
-            with suppress(EncoderUnavailable):
-                encoder = await self.context.encoder.name()
+        encoder = await self.encoder_name() if call is CallKind.EMBEDDING and named not in models else None
         return named_target(asked, named, models, call=call, encoder=encoder)
+
+    async def encoder_name(self) -> str | None:
+        """Return the name of the sentence encoder; None where there is none, or it does not say."""
+        with suppress(EncoderUnavailable, TimeoutError):
+            async with asyncio.timeout(ENCODER_WITHIN_S):
+                return await self.context.encoder.name()
+        return None

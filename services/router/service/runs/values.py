@@ -181,6 +181,7 @@ class Run:
     sampled: bool = False
     call: CallKind | None = None
     continuation: str = ""
+    response_request: str = ""
     cost_guard: CostGuardOutcome | None = None
     feedback: Sequence[RunFeedback] = ()
 
