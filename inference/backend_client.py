@@ -205,7 +205,7 @@ class Backend:
             InvalidCall: For `n`, when it generates fewer texts than requested.
             InferenceError, BudgetExhausted: As `complete`.
         """
-        with self._reports.open(work, stage) as report:
+        with self._reports.open(work, stage, call.place) as report:
             account = await self._passed_account(call, spend, stage)
             with report.account_open(account), account.exchange(call.samples) as exchange:
                 body = orjson.dumps(self._passed_body(call, account, work))
@@ -225,7 +225,7 @@ class Backend:
             EndpointNotServed, InvalidCall, InferenceError, BudgetExhausted: As `pass_on`, before the first event; later
                 the iteration raises them.
         """
-        report = self._reports.open(work, stage)
+        report = self._reports.open(work, stage, call.place)
         with report.end_on_failure():
             account = await self._passed_account(call, spend, stage)
         meter = StreamMeter(account, StreamTally(call.samples, call.characters or 0), report)

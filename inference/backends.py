@@ -29,13 +29,13 @@ class CallMetrics:
         telemetry.child(telemetry.BACKEND_SECONDS, end.backend, end.work).observe(end.seconds)
         if telemetry.is_sending():
             failure = "" if end.outcome == OK else end.outcome
-            telemetry.past_span(f"chat {end.model}", end.seconds, attributes(end), failure)
+            telemetry.past_span(f"{end.operation} {end.model}", end.seconds, attributes(end), failure)
 
 
 def attributes(end: CallEnd) -> dict[str, str | int]:
     """Return the attributes of a model call's span: OpenTelemetry's names for generative AI, and ours; no text."""
     return {
-        "gen_ai.operation.name": "chat",
+        "gen_ai.operation.name": end.operation,
         "gen_ai.provider.name": "openai",  # whose protocol it speaks
         "gen_ai.request.model": end.model,
         "gen_ai.usage.input_tokens": end.usage.prompt_tokens,

@@ -253,6 +253,14 @@ class Place:
     path: str
     at_root: bool = False
 
+    @property
+    def operation(self) -> str:
+        """Return what a server does there: OpenTelemetry's name where it has one, else the last part of the path."""
+        return OPERATIONS.get(self.path) or self.path.rpartition("/")[2]
+
+
+# Operations that OpenTelemetry's conventions for generative AI name.
+OPERATIONS = {"/chat/completions": "chat", "/completions": "text_completion", "/embeddings": "embeddings"}
 
 CHAT = Place(path="/chat/completions")
 

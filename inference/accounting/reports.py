@@ -7,7 +7,7 @@ from typing import Protocol, Self
 
 from inference.accounting.accounts import CallAccount
 from inference.config import BackendConfig
-from inference.values import WorkKind
+from inference.values import CHAT, Place, WorkKind
 from kernel.envelope import NO_USAGE, StageUsage
 from kernel.errors import MetacogError
 from kernel.values import value
@@ -28,6 +28,7 @@ class CallEnd:
         stage: Label for usage.
         seconds: Time from the call to its end, waiting included [s].
         usage: Its known usage.
+        operation: What the server did.
         outcome: `OK`, an error's reason, `CANCELLED` when the caller disconnected, or `INTERNAL` for a bug.
     """
 
@@ -38,6 +39,7 @@ class CallEnd:
     seconds: float
     usage: StageUsage
     outcome: str
+    operation: str = CHAT.operation
 
 
 class Observer(Protocol):
@@ -68,7 +70,7 @@ class CallReports:
         self._observer = observer
         self._clock = clock
 
-    def open(self, work: WorkKind, stage: str) -> "CallReport":
+    def open(self, work: WorkKind, stage: str, place: Place = CHAT) -> "CallReport":
         """Return the report of a call that begins now."""
         started = self._clock()
 
@@ -82,6 +84,7 @@ class CallReports:
                     seconds=self._clock() - started,
                     usage=usage,
                     outcome=outcome(error),
+                    operation=place.operation,
                 )
             )
 

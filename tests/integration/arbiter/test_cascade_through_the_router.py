@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
@@ -369,6 +370,38 @@ async def test_an_openai_client_names_the_cascade_as_its_model(router: RunningRo
 
     assert answer.choices[0].message.content == "It is 6."
     assert answer.metacog["escalation"]["reason"] == "UNDECIDED"
+
+
+@pytest.mark.parametrize(("other", "reason", "part"), [(1, "DECIDED", "votes"), (2, "UNDECIDED", "escalation")])
+async def test_a_cascade_on_whole_replies_is_counted_in_the_metrics(
+    router: RunningRouter, models: Models, other: int, reason: str, part: str
+) -> None:
+    models.default.answer = lambda _: ['{"v": 1}']
+    models.other.answer = lambda _: [f'{{"v": {other}}}']
+    models.strong.answer = lambda _: ['{"v": 3}']
+    before = await _metrics(router)
+    schema = {"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]}
+    async with AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client:
+        answer: Any = await client.chat.completions.create(
+            model="metacog/cascade",
+            messages=[{"role": "user", "content": QUESTION}],
+            response_format={"type": "json_schema", "json_schema": {"name": "v", "schema": schema}},
+        )
+    now = await _metrics(router)
+
+    assert answer.metacog["escalation"]["model"] == "strong"
+    runs, cost = f'metacog_cascades_total{{model="strong",reason="{reason}"}}', "metacog_cascade_cost_total"
+    assert now[runs] - before.get(runs, 0) == 1
+    priced = f'{cost}{{model="strong",part="{part}"}}'
+    assert now[priced] > before.get(priced, 0)
+
+
+async def _metrics(router: RunningRouter) -> dict[str, float]:
+    """The router's metrics by name and labels."""
+    async with httpx.AsyncClient(base_url=router.rest) as client:
+        lines = (await client.get("/metrics")).raise_for_status().text.splitlines()
+    pairs = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+    return {name: float(number) for name, _, number in pairs}
 
 
 async def test_cascades_are_counted_with_cost_and_labels(api: Api, models: Models) -> None:

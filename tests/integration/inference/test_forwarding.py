@@ -5,9 +5,9 @@ import json
 import pytest
 
 from inference.errors import InvalidCall
-from inference.values import StreamEvent
+from inference.values import PassedCall, Place, StreamEvent
 from kernel.envelope import BudgetExhausted
-from tests.integration.inference.support import HELLO, MakeBackend, call_of, read_forwarded, spend_of
+from tests.integration.inference.support import HELLO, MakeBackend, Noted, call_of, read_forwarded, spend_of
 from tests.support.models.scripted_llm import ScriptedLLM
 
 BODY = {"model": "metacog/system1", "messages": HELLO, "max_tokens": 6, "user": "me", "metadata": {"a": 1}}
@@ -159,3 +159,15 @@ async def test_without_usage_from_the_backend_the_pieces_are_counted(
 
     assert spend.ledger.usage().estimated
     assert spend.ledger.usage().completion_tokens == 3
+
+
+@pytest.mark.parametrize(("path", "operation"), [("/completions", "text_completion"), ("/embeddings", "embeddings")])
+async def test_a_request_that_is_passed_on_is_reported_by_its_operation(
+    llm: ScriptedLLM, backend_of: MakeBackend, noted: Noted, path: str, operation: str
+) -> None:
+    texts = {"prompt": "a"} if path == "/completions" else {"input": "a"}
+    call = PassedCall(place=Place(path=path), body=texts, samples=int(path == "/completions"), characters=1)
+
+    await backend_of(llm).pass_on(call, spend_of(), "completion")
+
+    assert [end.operation for end in noted.ends] == [operation]

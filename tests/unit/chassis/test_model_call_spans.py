@@ -1,6 +1,7 @@
 """What a trace tells of a model call."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -9,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from chassis import telemetry
-from inference import CallEnd, WorkKind
+from inference import CallEnd, Place, WorkKind
 from inference.backends import CallMetrics
 from kernel.envelope import StageUsage
 
@@ -60,6 +61,22 @@ def test_a_model_call_is_a_span_of_the_request_that_made_it(exported: InMemorySp
         "metacog.stage": "thesis",
         "metacog.generations": 3,
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "operation"),
+    [
+        ("/chat/completions", "chat"),
+        ("/completions", "text_completion"),
+        ("/embeddings", "embeddings"),
+        ("/rerank", "rerank"),
+    ],
+)
+def test_a_span_has_the_name_of_its_operation(exported: InMemorySpanExporter, path: str, operation: str) -> None:
+    CallMetrics().on_call_end(replace(ended("OK"), operation=Place(path=path).operation))
+
+    call = one(exported, f"{operation} qwen3")
+    assert (call.attributes or {})["gen_ai.operation.name"] == operation
 
 
 def test_a_call_that_failed_states_why(exported: InMemorySpanExporter) -> None:

@@ -58,11 +58,12 @@ from kernel.votes.votes import (
     vote_stop,
     votes_to_ask,
 )
+from services.router.metrics import count_cascade
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.promised_answers import NOT_COMPARED, withheld
 from services.router.service.answering.values import PassedThrough, RelayedEvent
 from services.router.service.answering.vote_plans import PlannedVote
-from services.router.service.answering.voting import kept
+from services.router.service.answering.voting import CascadeCounter, kept
 from services.router.service.gateway.chat_completions import TOOL_FIELDS, ChatRequest, calls_of, lacking_feature
 from services.router.service.gateway.whole_replies import chunks_of, first_choice
 from services.router.service.runs.values import Escalation
@@ -121,11 +122,13 @@ class ReplyVotes:
     Args:
         models: The models.
         chat: The chat request, which every vote is a copy of.
+        count: Counts a vote with a stronger model behind it.
     """
 
-    def __init__(self, models: BackendModelClients, chat: ChatRequest) -> None:
+    def __init__(self, models: BackendModelClients, chat: ChatRequest, count: CascadeCounter = count_cascade) -> None:
         self._models = models
         self._chat = chat
+        self._count = count
 
     async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
         """Yield every vote, then the winning reply and the result.
@@ -143,6 +146,9 @@ class ReplyVotes:
                 yield RelayedEvent(name="vote_cast", data=cast)
         account, order = ballot.account(), ballot.valid_replies()
         escalation = await self._escalated(ballot, task, spend)
+        if escalation is not None:
+            of = escalation.escalation
+            self._count(of.model, of.reason or "", spend.ledger.usage().stages, ESCALATION)
         if escalation is not None and escalation.reply is not None:
             order = [escalation.reply]
         document = _joined([one.reply for one in order[: max(1, self._chat.samples)]])
