@@ -15,8 +15,11 @@ from kernel.values import value
 LARGEST_LIMIT = 2**31 - 1
 
 
-class InvalidEnvelope(MetacogError):
-    """A limit of the envelope is no positive number, is too large for the contract, or cannot be enforced."""
+class InvalidEnvelope(MetacogError, ValueError):
+    """A limit of the envelope is no positive number, is too large for the contract, or cannot be enforced.
+
+    It is a `ValueError`, so that a checker of types says where the envelope stands.
+    """
 
     code = Code.INVALID_ARGUMENT
     reason = "INVALID_ENVELOPE"
@@ -29,7 +32,7 @@ class UnpricedModel(InvalidEnvelope):
         super().__init__(
             f"max_cost cannot be kept to: the model {model!r} has no price; state it in models.yaml or in "
             "METACOG_PRICES, or leave max_cost out",
-            field="max_cost",
+            field="envelope.max_cost",
             model=model,
         )
 
@@ -103,7 +106,8 @@ class Ceilings:
             if limit is not None and ceiling is not None and limit > ceiling:
                 setting = f"METACOG_CEILING_{name.removeprefix('max_').upper()}"
                 message = f"{name} is {limit}; a request may have at most {ceiling} here ({setting})"
-                raise InvalidEnvelope(message, field=name, value=str(limit), ceiling=str(ceiling), setting=setting)
+                stated = {"value": str(limit), "ceiling": str(ceiling), "setting": setting}
+                raise InvalidEnvelope(message, field=f"envelope.{name}", **stated)
 
     def lowered(self, limits: "Limits") -> "Limits":
         """Return `limits`, none of them above its ceiling; a cost without a limit gets the ceiling as its limit."""

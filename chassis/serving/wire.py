@@ -21,7 +21,7 @@ from metacog.common.v1 import rest_pb2
 from pydantic import Field, TypeAdapter, ValidationError
 
 from chassis.json_text import InvalidJson, loads_request, nul_problem, place_of_nul
-from kernel.errors import MalformedRequest
+from kernel.errors import MalformedRequest, MetacogError
 from kernel.violations import OTHER, violation
 
 if TYPE_CHECKING:
@@ -151,12 +151,33 @@ def json_schema(kind: type) -> dict[str, Any]:
     return adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
 
 
-def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
-    """Return the error for pydantic's complaints, in our words: the first is the message, all are its violations."""
-    problems = {".".join(str(step) for step in c["loc"] if step != "body") or "body": violation(c) for c in complaints}
+def malformed(complaints: Sequence[Mapping[str, Any]]) -> MetacogError:
+    """Return the error for pydantic's complaints, in our words: the first is the message, all are its violations.
+
+    A named error of a value that a complaint is about is returned itself; its fields are then those of the request.
+    """
+    problems = dict(problem for complaint in complaints for problem in _problems(complaint))
+    named = next((error for error in map(_named, complaints) if error is not None), None)
+    if named is not None:
+        if named.metadata.get("field"):
+            named.metadata["field"] = next(iter(problems))
+        return named.with_violations(problems)
     place, first = next(iter(problems.items()), ("body", OTHER))
     error = MalformedRequest(f"{place}: {first}", **problems)
     return error.with_violations(problems or {place: first})
+
+
+def _problems(complaint: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Return what a complaint is about, by its place in the request."""
+    place, named = ".".join(str(step) for step in complaint["loc"] if step != "body"), _named(complaint)
+    if named is None or not named.violations:
+        return [(place or "body", violation(complaint))]
+    return [(f"{place}.{field}" if place else field, text) for field, text in named.violations.items()]
+
+
+def _named(complaint: Mapping[str, Any]) -> MetacogError | None:
+    error = complaint.get("ctx", {}).get("error")
+    return error if isinstance(error, MetacogError) else None
 
 
 def event_name(event: object) -> str:

@@ -28,8 +28,8 @@ IMPORTANCE_PARTS = ("consequence", "urgency", "scope")
 NAMED_PARTS = (*CORRECTNESS_PARTS, *CONFLICT_PARTS, *IMPORTANCE_PARTS)
 
 
-class MSVOutOfRange(MetacogError):
-    """An MSV component lies outside [0, 1]."""
+class MSVOutOfRange(MetacogError, ValueError):
+    """An MSV component lies outside [0, 1]; a `ValueError`, so that a checker of types says where the state stands."""
 
     code = Code.INVALID_ARGUMENT
     reason = "MSV_OUT_OF_RANGE"

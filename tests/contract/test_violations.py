@@ -18,6 +18,10 @@ FOREIGN = (
     "instance of",
 )
 
+ENVELOPE = "timeout_ms is 0; it must lie in [1, 2147483647]"
+COST = "max_cost is 0.0; it must be above 0 and at most 1e+09"
+CEILING = "max_generations is 5000; a request may have at most 4096 here (METACOG_CEILING_GENERATIONS)"
+
 
 async def violations(served: Served, api: str, operation: str, body: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(ApiError) as raised:
@@ -36,7 +40,13 @@ async def violations(served: Served, api: str, operation: str, body: dict[str, A
         ({"question": "?", "stop": [""]}, {"stop.0": "give a text of at least 1 characters"}),
         ({"question": "?", "stop": list("abcde")}, {"stop": "give at most 4 entries"}),
         ({"question": "?", "strategy": "vote", "vote": {"most": 65}}, {"vote.most": "give a number of at most 64"}),
-        ({"question": "?", "msv": {"conflict": 1.2}}, {"conflict": "conflict is 1.2; it must lie in [0, 1]"}),
+        ({"question": "?", "envelope": {"timeout_ms": 0}}, {"envelope.timeout_ms": ENVELOPE}),
+        (
+            {"question": "?", "envelope": {"max_cost": 0}, "msv": {"conflict": 1.2}},
+            {"msv.conflict": "conflict is 1.2; it must lie in [0, 1]", "envelope.max_cost": COST},
+        ),
+        ({"question": "?", "envelope": {"max_generations": 5000}}, {"envelope.max_generations": CEILING}),
+        ({"question": "?", "msv": {"conflict": 1.2}}, {"msv.conflict": "conflict is 1.2; it must lie in [0, 1]"}),
         (
             {"question": "?", "max_tokens": 0, "seed": -1},
             {"max_tokens": "give a number of at least 1", "seed": "give a number of at least 0"},
@@ -48,6 +58,14 @@ async def test_a_violation_names_the_field_and_what_to_do(
     services: dict[str, Served], api: str, body: dict[str, Any], wrong: dict[str, str]
 ) -> None:
     assert await violations(services["router"], api, "Answer", body) == wrong
+
+
+async def test_a_violation_in_a_list_names_its_place(services: dict[str, Served], api: str) -> None:
+    agents = [{"id": "a", "msv": {}}, {"id": "b", "msv": {"correctness": 2}}]
+
+    wrong = await violations(services["assigner"], api, "Assign", {"agents": agents})
+
+    assert wrong == {"agents.1.msv.correctness": "correctness is 2.0; it must lie in [0, 1]"}
 
 
 @pytest.mark.parametrize(

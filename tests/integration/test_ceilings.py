@@ -80,7 +80,7 @@ async def test_an_envelope_above_a_ceiling_is_an_error_that_names_the_field_and_
             with pytest.raises(ApiError, match=f"{field} is .*at most {ceiling} here") as raised:
                 await api.ask(operation, question="Is it so?", envelope={field: limit})
             assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "INVALID_ENVELOPE")
-            assert (raised.value.metadata["field"], raised.value.metadata["ceiling"]) == (field, ceiling)
+            assert (raised.value.metadata["field"], raised.value.metadata["ceiling"]) == (f"envelope.{field}", ceiling)
 
     assert scripted.bodies == []
 
@@ -98,7 +98,7 @@ async def test_a_chat_above_a_ceiling_is_an_error_too(suite: Suite, scripted: Sc
     for field, (limit, ceiling) in OVER.items():
         with pytest.raises(BadRequestError, match=f"at most {ceiling} here") as raised:
             await suite.ask(model, metacog={"envelope": {field: limit}})
-        assert (raised.value.param, raised.value.code) == (field, "invalid_envelope")
+        assert (raised.value.param, raised.value.code) == (f"metacog.envelope.{field}", "invalid_envelope")
 
     assert scripted.bodies == []
 

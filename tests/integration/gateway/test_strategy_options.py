@@ -107,6 +107,10 @@ async def test_the_dialectic_has_the_agents_of_a_chat(router: RunningRouter, scr
         ("delegation", {"delegation": {"expected": {"answer": ""}}}, "metacog.delegation.expected.answer"),
         ("delegation", {"delegation": {"judge": {}, "expected": {"answer": "4"}}}, "metacog.delegation.judge"),
         ("delegation", {"delegation": {"colour": "red"}}, "metacog.delegation.colour"),
+        ("dialectic", {"msv": {"correctness": 2}}, "metacog.msv.correctness"),
+        ("dialectic", {"envelope": {"timeout_ms": 0}}, "metacog.envelope.timeout_ms"),
+        ("dialectic", {"envelope": {"max_tokens": 9}}, "metacog.envelope.max_tokens"),
+        ("system1", {"envelope": {"max_generations": 5000}}, "metacog.envelope.max_generations"),
     ],
 )
 async def test_what_the_service_rejects_is_a_400_that_names_the_field(

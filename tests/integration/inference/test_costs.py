@@ -66,7 +66,7 @@ async def test_a_model_without_a_price_is_not_asked_where_the_cost_is_limited(
     with pytest.raises(UnpricedModel, match="the model 'scripted' has no price; state it") as raised:
         await getattr(backend_of(llm), way)(*asked)
 
-    assert raised.value.metadata == {"field": "max_cost", "model": "scripted"}
+    assert raised.value.metadata == {"field": "envelope.max_cost", "model": "scripted"}
     assert (raised.value.reason, llm.bodies) == ("INVALID_ENVELOPE", [])
 
 
