@@ -24,6 +24,8 @@ from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, TRACE_FIELDS
 from kernel.errors import Code, MetacogError, Overloaded
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+# What an upload counts as held, which is passed on as it comes [bytes].
+UPLOAD_HOLDS_BYTES = 1024 * 1024
 # Key under which the operation of a request is noted for the metrics.
 OPERATION = "metacog.operation"
 # Statuses of rejected requests that no canonical code has.
@@ -51,6 +53,7 @@ class RestEdge:
     Attributes:
         allowed_hosts: Hosts that a request may name where no keys are configured.
         open_paths: Paths that need no key.
+        uploads: Methods and paths whose body is a form with a file, which is passed on as it comes and not held.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class RestEdge:
         self._error_response = error_response
         self.allowed_hosts = AllowedHosts()
         self.open_paths = OPEN_PATHS
+        self.uploads: frozenset[tuple[str, str]] = frozenset()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -115,15 +119,17 @@ class RestEdge:
                 check_origin(headers)
                 scope["metacog.key"] = ANYONE
             CALLER_KEY.set(scope["metacog.key"].name)
-            check_media_type(headers)
+            is_upload = (scope["method"], path) in self.uploads
+            check_media_type(headers, upload=is_upload)
             most = self._max.get(path, self._max[""])
             declared = headers.get(b"content-length", b"0")
             length = int(declared) if declared.isdigit() else 0
             if length > most:
                 raise too_large(most)
             with self._bodies.share() as share:
-                share.hold(length)
-                await self._app(scope, limited(receive, most, share), send)
+                most_held = min(most, UPLOAD_HOLDS_BYTES) if is_upload else most
+                share.hold(min(length, most_held))
+                await self._app(scope, limited(receive, most, share, most_held), send)
         except REJECTIONS as error:
             if isinstance(error, Overloaded):  # a client that still sends would not read the reply
                 await drop_body(receive)
@@ -158,13 +164,14 @@ def code_name(status: int) -> str:
     return Code.INTERNAL.name if status == Code.INTERNAL.http else Code.from_http(status).name
 
 
-def limited(receive: Receive, limit: int, share: ByteShare) -> Receive:
+def limited(receive: Receive, limit: int, share: ByteShare, most_held: int) -> Receive:
     """Return a `receive` that raises once the body is over `limit` [bytes], or breaks off in the middle.
 
     Args:
         receive: Receives the parts of the body.
         limit: Largest body [bytes].
         share: Holds what has come.
+        most_held: The most that it holds [bytes].
 
     Raises:
         Overloaded: When the bodies of all requests would hold too much.
@@ -181,7 +188,7 @@ def limited(receive: Receive, limit: int, share: ByteShare) -> Receive:
             seen += len(message.get("body", b""))
             if seen > limit:
                 raise too_large(limit)
-            share.hold(seen)
+            share.hold(min(seen, most_held))
         elif seen and not is_whole:
             raise ClientGone("the client went away before its request was complete")
         return message

@@ -16,6 +16,7 @@ from chassis.errors import HostNotAllowed, OriginNotAllowed, UnsupportedMediaTyp
 from chassis.settings import is_loopback
 
 JSON = b"application/json"
+FORM = b"multipart/form-data"
 
 Headers = Mapping[bytes, bytes]
 
@@ -107,19 +108,25 @@ def _host_of(origin: bytes) -> str | None:
         return None
 
 
-def check_media_type(headers: Headers) -> None:
+def check_media_type(headers: Headers, *, upload: bool = False) -> None:
     """Check that a body is sent as JSON, which a browser sends for no other site without asking first.
+
+    Args:
+        headers: Headers of the request.
+        upload: Whether its path takes a form with a file instead; `check_origin` keeps those of other sites out.
 
     Raises:
         UnsupportedMediaType: When there is a body and it is not.
     """
     sent = headers.get(b"content-type", b"")
-    if sent == JSON or sent.partition(b";")[0].strip().lower() == JSON:
+    wanted = FORM if upload else JSON
+    if sent == wanted or sent.partition(b";")[0].strip().lower() == wanted:
         return
     if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
         named = sent.decode("latin-1") or "no type"
-        message = (
-            f"the body is sent as {named}, and must be JSON with the header `Content-Type: application/json` "
-            "(curl: -H 'Content-Type: application/json')"
+        message = f"the body is sent as {named}, and must be " + (
+            "a form of type multipart/form-data with a file (curl: -F file=@NAME)"
+            if upload
+            else "JSON with the header `Content-Type: application/json` (curl: -H 'Content-Type: application/json')"
         )
         raise UnsupportedMediaType(message, content_type=sent.decode("latin-1"))

@@ -45,12 +45,17 @@ class ClosingStream(StreamingResponse):
         body: What is streamed.
         close_source: Closes what the body reads from, should the body never have begun.
         headers: Further headers.
+        media_type: What the body is.
     """
 
     def __init__(
-        self, body: AsyncGenerator[bytes, None], close_source: Callable[[], Awaitable[None]], headers: Mapping[str, str]
+        self,
+        body: AsyncGenerator[bytes, None],
+        close_source: Callable[[], Awaitable[None]],
+        headers: Mapping[str, str],
+        media_type: str = "text/event-stream",
     ) -> None:
-        super().__init__(body, media_type="text/event-stream", headers=headers)
+        super().__init__(body, media_type=media_type, headers=headers)
         self._body = body
         self._close_source = close_source
 

@@ -33,11 +33,12 @@ from kernel.msv.signals import PartWeights
 from kernel.policy import Policy, Strategy
 from kernel.votes.plans import PlannedSource, VotePlan
 from services.router import relay, rest, root_rest, rpc
+from services.router.core.batch_states import places
 from services.router.core.calibration import FittingRules
 from services.router.core.cost_guard import LEAST_TIMES
 from services.router.core.retries import FIRST_S
 from services.router.metrics import count_cascade
-from services.router.openai_rest import chat, messages, passed, responses
+from services.router.openai_rest import batches, chat, files, messages, passed, responses
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
@@ -58,6 +59,14 @@ from services.router.service.assessment.measures import (
 )
 from services.router.service.assessment.routing import DecisionCache, RoutingConfig, RoutingContext, route
 from services.router.service.assessment.routing_config import routing_config
+from services.router.service.batches.batches import Batches, BatchStore
+from services.router.service.batches.files import FileLimits, Files
+from services.router.service.batches.line_answers import LineAnswers
+from services.router.service.batches.line_worker import LEASE_S as LINE_LEASE_S
+from services.router.service.batches.line_worker import LinePaces, LineStore, LineWorker
+from services.router.service.batches.progress import LEASE_S as STEP_LEASE_S
+from services.router.service.batches.progress import POLL_S as BATCHES_POLL_S
+from services.router.service.batches.progress import BatchProgress, ExpiringFiles, StepStore
 from services.router.service.calibration.calibration import (
     CalibrationUseCases,
     MapChoiceStore,
@@ -98,6 +107,9 @@ from services.router.service.runs.values import ListRunsRequest, ListRunsRespons
 from services.router.service.shadow.comparison import ShadowPairs, get_shadow
 from services.router.service.shadow.traffic import ShadowOptions, ShadowTraffic
 from services.router.settings import Settings
+from services.router.store.batches.batches import PostgresBatches
+from services.router.store.batches.files import PostgresFiles
+from services.router.store.batches.lines import PostgresBatchLines
 from services.router.store.calibration import PostgresActivations, PostgresCalibration
 from services.router.store.cascades import PostgresCascades
 from services.router.store.feedback import PostgresFeedback, PostgresOutbox
@@ -137,6 +149,10 @@ class CalibrationStore(RecalibrationStore, ReliabilityStore, MapChoiceStore, Pro
 
 # Connections for what callers look at, and for what is recorded: runs, feedback and background work [count].
 READING_CONNECTIONS, RECORDING_CONNECTIONS = 12, 8
+# The same for files and batches, which keep no connection from the others.
+BATCH_CONNECTIONS = 6
+# What a form has beside its file at most [bytes].
+FORM_BYTES = 64 * 1024
 
 
 async def _nothing() -> None:
@@ -159,6 +175,11 @@ class RouterDatabase:
         activations: Returns the observed activations.
         cascades: Counts the votes with a stronger model behind them.
         shadows: Returns shadow runs with the served runs of the same requests.
+        files: Files of callers.
+        batches: Batches of callers.
+        batch_steps: The same, and their files, for the background work that takes their steps.
+        batch_files: The same.
+        batch_lines: Lines of batches, for the background work that answers them.
         check: Returns if the database answers.
         close: Closes its connections.
     """
@@ -174,6 +195,11 @@ class RouterDatabase:
     activations: Callable[[GetActivationsRequest], Awaitable[ActivationsSeen]]
     cascades: CascadeCounts
     shadows: ShadowPairs
+    files: ExpiringFiles
+    batches: BatchStore
+    batch_steps: StepStore
+    batch_files: ExpiringFiles
+    batch_lines: LineStore
     check: Check = _nothing
     close: Callable[[], Awaitable[None]] = _nothing
 
@@ -182,6 +208,9 @@ def postgres_database(url: str) -> RouterDatabase:
     """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
     reading = db.build_engine(url, connections=READING_CONNECTIONS)
     recording = db.build_engine(url, connections=RECORDING_CONNECTIONS)
+    batching = db.build_engine(url, connections=BATCH_CONNECTIONS)
+    of_callers = db.build_sessions(batching, per_caller=BATCH_CONNECTIONS // 2)
+    of_workers = db.build_sessions(batching)
     reads = db.build_sessions(reading, per_caller=READING_CONNECTIONS // 2)
     records = db.build_sessions(recording)
     return RouterDatabase(
@@ -196,8 +225,13 @@ def postgres_database(url: str) -> RouterDatabase:
         activations=PostgresActivations(reads).seen,
         cascades=PostgresCascades(reads).counts,
         shadows=PostgresShadows(reads).pairs,
+        files=PostgresFiles(of_callers),
+        batches=PostgresBatches(of_callers),
+        batch_steps=PostgresBatches(of_workers.within(db.BACKGROUND_WITHIN_S)),
+        batch_files=PostgresFiles(of_workers.within(db.BACKGROUND_WITHIN_S)),
+        batch_lines=PostgresBatchLines(of_workers.within(db.RECORD_WITHIN_S)),
         check=partial(db.check, recording),
-        close=partial(closing, reading.dispose, recording.dispose),
+        close=partial(closing, reading.dispose, recording.dispose, batching.dispose),
     )
 
 
@@ -213,6 +247,9 @@ class Paces:
         retention_every_s: Time between two looks at what is too old [s].
         calibration_pause_s: Least time between two looks at new labels [s].
         kinds_every_s: Time between two looks at the kinds that the delegation service has [s].
+        batches_poll_s: Time between two looks at what is to be done for batches [s].
+        batch_step_lease_s: Time after which the step of a batch is another replica's, without a sign of life [s].
+        batch_line_lease_s: The same of a line.
     """
 
     journal_retry_s: float = RETRY_S
@@ -222,6 +259,9 @@ class Paces:
     retention_every_s: float = EVERY_S
     calibration_pause_s: float = PAUSE_S
     kinds_every_s: float = KINDS_EVERY_S
+    batches_poll_s: float = BATCHES_POLL_S
+    batch_step_lease_s: float = STEP_LEASE_S
+    batch_line_lease_s: float = LINE_LEASE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,15 +392,13 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     context = replace(context, shadows=shadows)
     calibration = _calibration_use_cases(settings, parts, config, calibrator)
     use_cases = _use_cases(context, records, knowledge, calibration)
-    background = [worker for worker in (shadows, kinds_in_force) if worker is not None]
-    health = _health(parts, records, calibrator, vote_plans, shadows, kinds_in_force)
-    stored = StoredResponses(
-        continuation=Continuation(find=records.get_run, keeps=settings.keep_contents),
-        forget=partial(_forget, records=records),
-    )
+    gateways = _gateways(settings, parts, context, use_cases, records)
+    batching = _batching(settings, parts, context, gateways)
+    background = [worker for worker in (shadows, kinds_in_force, *batching.workers) if worker is not None]
+    health = _health(parts, {**records.checks, **batching.checks}, calibrator, vote_plans, shadows, kinds_in_force)
     return ComposedRouter(
         name=NAME,
-        app=_app(settings, parts, health, use_cases, context, stored),
+        app=_app(settings, parts, health, use_cases, gateways, batching),
         rpc=_rpc_server(settings, use_cases, parts.keyring),
         grpc_names=[CONTRACT.full_name],
         settings=settings,
@@ -653,8 +691,15 @@ async def _forget(run: Run, *, records: RunRecords) -> None:
     records.journal.forget(run.key_name, run.request_id)
 
 
+class Worker(Protocol):
+    """A worker works in the background."""
+
+    def start(self) -> None:
+        """Begin to work."""
+
+
 def _start(
-    workers: Sequence["RunJournal | Outbox | Retention | RunRecords | Calibrator | ShadowTraffic | KindsInForce"],
+    workers: Sequence["Worker"],
 ) -> None:
     for worker in workers:
         worker.start()
@@ -684,7 +729,7 @@ def _retention(
     forget = None if receivers.experience is None else receivers.experience.forget
     return Retention(
         "runs",
-        OldRuns(database.old_runs, forget),
+        OldRuns(database.old_runs, forget, [database.batch_steps.delete_old, database.batch_files.delete_old]),
         days=options.days,
         delete_files=rejected.remove_older,
         every_s=options.retention_every_s,
@@ -761,6 +806,125 @@ def _calibration_use_cases(
     )
 
 
+# -- gateways, files and batches ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateways:
+    """These gateways answer requests of OpenAI's API, and lines of batches.
+
+    Attributes:
+        chats: Answers chats.
+        passing: Passes calls on.
+        stored: Finds what responses continue, and stored responses.
+    """
+
+    chats: ChatGateway
+    passing: PassingGateway
+    stored: StoredResponses
+
+
+def _gateways(
+    settings: Settings, parts: Parts, context: AnswerContext, use_cases: rpc.RouterUseCases, records: RunRecords
+) -> Gateways:
+    offered = OfferedModels(parts.model_clients, settings.model_aliases)
+    chats = ChatGateway(
+        context=context,
+        models=parts.model_clients,
+        offered=offered,
+        aliases=settings.model_aliases,
+        media_hosts=settings.media_hosts,
+        passed=PassedFields(settings.passed_fields),
+        at_most=_usual_guard(settings),
+        search=use_cases.knowledge.search,
+    )
+    passing = PassingGateway(
+        context=PassingContext(answering=context, models=parts.model_clients, encoder=parts.embeddings),
+        offered=offered,
+        aliases=settings.model_aliases,
+        media_hosts=settings.media_hosts,
+        more_fields=settings.passed_fields,
+    )
+    stored = StoredResponses(
+        continuation=Continuation(find=records.get_run, keeps=settings.keep_contents),
+        forget=partial(_forget, records=records),
+    )
+    return Gateways(chats=chats, passing=passing, stored=stored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batching:
+    """The rest of the router uses files and batches through these.
+
+    Attributes:
+        files: Use cases of files.
+        batches: Use cases of batches.
+        workers: Take the steps of batches, and answer their lines.
+        checks: Checks of readiness, by part.
+    """
+
+    files: Files
+    batches: Batches
+    workers: Sequence[BatchProgress | LineWorker]
+    checks: Mapping[str, Check]
+
+
+def _batching(settings: Settings, parts: Parts, context: AnswerContext, gateways: Gateways) -> Batching:
+    database, keeps = parts.database, settings.keep_contents
+    answers = LineAnswers(
+        chats=gateways.chats,
+        continuation=gateways.stored.continuation,
+        passing=gateways.passing,
+        more_fields=settings.passed_fields,
+    )
+    progress = BatchProgress(
+        database.batch_steps,
+        database.batch_files,
+        keeps=keeps,
+        poll_s=parts.paces.batches_poll_s,
+        lease_s=parts.paces.batch_step_lease_s,
+    )
+    at_once = places(
+        settings.batch_lines_at_once, in_flight=settings.max_in_flight, deliberations=settings.max_deliberations
+    )
+    paces = LinePaces(
+        at_once=at_once,
+        most_served=settings.max_in_flight // 2,
+        lease_s=parts.paces.batch_line_lease_s,
+        poll_s=parts.paces.batches_poll_s,
+    )
+    lines = LineWorker(database.batch_lines, answers, context.admission, paces, on_end=progress.wake)
+    use_cases = Batches(
+        store=database.batches,
+        files=database.files,
+        endpoints=list(answers.endpoints),
+        per_key=settings.batches_per_key,
+        active_per_key=settings.batches_active_per_key,
+        keeps=keeps,
+        now=parts.now,
+        on_change=progress.wake,
+    )
+    checks: dict[str, Check] = {"batches": progress.check}
+    if keeps:  # else no line may be stored with its answer
+        checks["batch_lines"] = lines.check
+    return Batching(
+        files=_files(settings, parts),
+        batches=use_cases,
+        workers=[progress, lines] if keeps else [progress],
+        checks=checks,
+    )
+
+
+def _files(settings: Settings, parts: Parts) -> Files:
+    limits = FileLimits(
+        size_bytes=settings.file_max_bytes,
+        lines=settings.file_max_lines,
+        line_bytes=settings.file_line_max_bytes,
+        per_key=settings.files_per_key,
+    )
+    return Files(parts.database.files, limits, keeps=settings.keep_contents, now=parts.now)
+
+
 # -- APIs -------------------------------------------------------------------------------------------------------------
 
 
@@ -788,7 +952,7 @@ def _use_cases(
 
 def _health(
     parts: Parts,
-    records: RunRecords,
+    own: Mapping[str, Check],
     calibrator: Calibrator,
     vote_plans: VotePlans,
     shadows: ShadowTraffic | None,
@@ -800,7 +964,7 @@ def _health(
             "models": parts.model_clients.check,
             "vote_plans": vote_plans.check,
             "database": parts.database.check,
-            **records.checks,
+            **own,
             "calibration": calibrator.check,
             **({} if shadows is None else {"shadow": shadows.check}),
             **({} if kinds is None else {"kinds": kinds.check}),
@@ -815,8 +979,8 @@ def _app(
     parts: Parts,
     health: Health,
     use_cases: rpc.RouterUseCases,
-    context: AnswerContext,
-    stored: StoredResponses,
+    gateways: Gateways,
+    batching: Batching,
 ) -> Application:
     app = build_app(
         NAME,
@@ -826,6 +990,7 @@ def _app(
         max_held_body_bytes=settings.max_held_body_bytes,
         body_limits={
             "/v1/knowledge": settings.knowledge_max_body_bytes,
+            files.PATH: settings.file_max_bytes + FORM_BYTES,
             **dict.fromkeys((chat.CHAT_PATH, responses.PATH, *messages.PATHS), settings.chat_max_body_bytes),
             **dict.fromkeys(passed.PATHS, settings.passed_max_body_bytes),
         },
@@ -840,28 +1005,12 @@ def _app(
     )
     rest.add_knowledge_paths(app, use_cases.knowledge)
     rest.add_calibration_paths(app, use_cases.calibration)
-    offered = OfferedModels(parts.model_clients, settings.model_aliases)
-    chats = ChatGateway(
-        context=context,
-        models=parts.model_clients,
-        offered=offered,
-        aliases=settings.model_aliases,
-        media_hosts=settings.media_hosts,
-        passed=PassedFields(settings.passed_fields),
-        at_most=_usual_guard(settings),
-        search=use_cases.knowledge.search,
-    )
-    passing = PassingGateway(
-        context=PassingContext(answering=context, models=parts.model_clients, encoder=parts.embeddings),
-        offered=offered,
-        aliases=settings.model_aliases,
-        media_hosts=settings.media_hosts,
-        more_fields=settings.passed_fields,
-    )
-    chat.add_paths(app, chats, passing.encoder_name)
-    passed.add_paths(app, passing)
-    messages.add_paths(app, chats, passing)
-    responses.add_paths(app, chats, stored, settings.passed_fields)
+    chat.add_paths(app, gateways.chats, gateways.passing.encoder_name)
+    passed.add_paths(app, gateways.passing)
+    messages.add_paths(app, gateways.chats, gateways.passing)
+    responses.add_paths(app, gateways.chats, gateways.stored, settings.passed_fields)
+    files.add_paths(app, batching.files)
+    batches.add_paths(app, batching.batches)
     reject_unserved_paths(app, CONTRACT)
     return app
 

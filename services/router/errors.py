@@ -7,6 +7,12 @@ MetacogError
 ├── MediaSourceNotAllowed    a chat names an image, sound, video or file by a URL that may not be fetched
 ├── DocumentNotFound         there is no such document
 ├── CalibrationNotFound      there is no such recalibration map
+├── FileNotFound             there is no such file of this key
+├── FileInUse                a batch that has not ended reads the file
+├── TooManyFiles             the key has as many files as it may
+├── BatchNotFound            there is no such batch of this key
+├── BatchEnded               the batch has ended, so that it cannot be cancelled
+├── TooManyBatches           the key has as many batches as it may
 ├── NotSampled               a label says that its run was drawn at random, which it was not
 ├── RunNotFound              kernel.errors: there is no such run for this key
 ├── FeedbackConflict         kernel.errors: the run has a different label already
@@ -66,3 +72,45 @@ class NotSampled(MetacogError):
 
     code = Code.FAILED_PRECONDITION
     reason = "NOT_SAMPLED"
+
+
+class FileNotFound(MetacogError):
+    """There is no such file of this key."""
+
+    code = Code.NOT_FOUND
+    reason = "FILE_NOT_FOUND"
+
+
+class FileInUse(MetacogError):
+    """A batch that has not ended reads the file."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "FILE_IN_USE"
+
+
+class TooManyFiles(MetacogError):
+    """The key has as many files as it may."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "TOO_MANY_FILES"
+
+
+class BatchNotFound(MetacogError):
+    """There is no such batch of this key."""
+
+    code = Code.NOT_FOUND
+    reason = "BATCH_NOT_FOUND"
+
+
+class BatchEnded(MetacogError):
+    """The batch has ended, so that it cannot be cancelled."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "BATCH_ENDED"
+
+
+class TooManyBatches(MetacogError):
+    """The key has as many batches, or as many that have not ended, as it may."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "TOO_MANY_BATCHES"

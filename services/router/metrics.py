@@ -39,6 +39,14 @@ OUTBOX_FAILED = Counter(
 OUTBOX_PARKED = Counter(
     "metacog_outbox_parked_total", "Messages of feedback that no receiver accepts.", ["kind", "reason"]
 )
+BATCHES = Counter("metacog_batches_total", "Batches that have ended, by their state.", ["status"])
+BATCH_LINES = Counter(
+    "metacog_batch_lines_total",
+    "Lines of batches by what became of them: `completed`, `failed`, `expired`, `cancelled`; `repeated`: what they need"
+    " was away or full, and they are tried again.",
+    ["outcome"],
+)
+BATCH_LINES_WAITING = Gauge("metacog_batch_lines_waiting", "Lines of batches without a result, of all replicas.")
 VOTE_LABELS = Gauge("metacog_vote_labels", "Labels that the probability of votes is fitted on.")
 VOTE_CURVE = Gauge("metacog_vote_probability_curve", "Whether a logistic curve on top of the fit is in force (0 or 1).")
 MAPS_FITTED = Counter(

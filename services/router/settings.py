@@ -216,6 +216,20 @@ class Settings(ApiSettings):
     knowledge_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/knowledge [bytes]"
     )
+    file_max_bytes: int = Field(
+        100 * 1024 * 1024, ge=1024, description="Largest file on /v1/files [bytes]; the body may have 64 KiB more"
+    )
+    file_max_lines: int = Field(50_000, ge=1, description="Lines of a file at most")
+    file_line_max_bytes: int = Field(1024 * 1024, ge=1024, description="Longest line of a file [bytes]")
+    files_per_key: int = Field(100, ge=1, description="Uploaded files that one API key may have at a time")
+    batches_per_key: int = Field(200, ge=1, description="Batches that one API key may have at a time, ended ones too")
+    batches_active_per_key: int = Field(10, ge=1, description="Those of them that have not ended")
+    batch_lines_at_once: int = Field(
+        8,
+        ge=1,
+        description="Lines of batches that a replica answers at a time, at most a quarter of its places for requests"
+        " and for deliberations; none begins while more than half of the former are taken",
+    )
     journal: Literal["fast", "durable"] = Field(
         "fast",
         description="Whether an answer ends before its run is safe: `fast` loses those of the last 0.2 s or so when"

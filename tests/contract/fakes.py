@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 
@@ -22,12 +22,21 @@ from kernel.policy import Strategy
 from kernel.prices import Price
 from services.assigner.compose import Parts as AssignerParts
 from services.router.compose import Parts, RouterDatabase
+from services.router.core.batch_states import BatchStatus, Step
 from services.router.core.feedback import is_right
+from services.router.errors import BatchNotFound, FileNotFound
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.measured_state import AskedQuestion
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.assessment.measures import Assessment
 from services.router.service.assessment.subject import Subject
+from services.router.service.batches.values import (
+    ClaimedLine,
+    ListBatchesRequest,
+    ListFilesRequest,
+    RequestBatch,
+    StoredFile,
+)
 from services.router.service.feedback.feedback import (
     FeedbackEffects,
     FeedbackLabel,
@@ -182,6 +191,124 @@ class FakeFeedback:
         return reply
 
 
+class FakeFiles:
+    """No files."""
+
+    async def begin(self, file: StoredFile, key_name: str, most: int) -> None:
+        """Store nothing."""
+
+    async def add_lines(self, file_id: str, first: int, lines: Sequence[bytes]) -> None:
+        """Store nothing."""
+
+    async def finish(self, file: StoredFile) -> None:
+        """Store nothing."""
+
+    async def find(self, file_id: str, key_name: str) -> StoredFile:
+        """Find nothing."""
+        raise FileNotFound("no file", file_id=file_id)
+
+    async def page(self, request: ListFilesRequest, key_name: str) -> Sequence[StoredFile]:
+        """Return no file."""
+        return []
+
+    async def read(self, file_id: str, after: int, most: int) -> Sequence[tuple[int, bytes]]:
+        """Return no line."""
+        return []
+
+    async def delete(self, file_id: str, key_name: str) -> None:
+        """Find nothing."""
+        raise FileNotFound("no file", file_id=file_id)
+
+    async def delete_old(self, age: timedelta | None, most: int) -> int:
+        """Delete nothing."""
+        return 0
+
+
+class FakeBatches:
+    """No batches."""
+
+    async def create(self, batch: RequestBatch, most: int, most_active: int) -> None:
+        """Store nothing."""
+
+    async def find(self, batch_id: str, key_name: str) -> RequestBatch:
+        """Find nothing."""
+        raise BatchNotFound("no batch", batch_id=batch_id)
+
+    async def page(self, request: ListBatchesRequest, key_name: str) -> Sequence[RequestBatch]:
+        """Return no batch."""
+        return []
+
+    async def cancel(self, batch_id: str, key_name: str) -> RequestBatch:
+        """Find nothing."""
+        raise BatchNotFound("no batch", batch_id=batch_id)
+
+
+class FakeSteps:
+    """No batches with a step to take."""
+
+    async def claim_step(self, claim: str, lease_s: float) -> tuple[RequestBatch, Step] | None:
+        """Return no step."""
+        return None
+
+    async def clear_lines(self, batch: RequestBatch, claim: str, lease_s: float) -> bool:
+        """Change nothing."""
+        return False
+
+    async def add_lines(self, batch: RequestBatch, claim: str, lease_s: float, lines: Mapping[int, str]) -> bool:
+        """Change nothing."""
+        return False
+
+    async def begin(self, batch: RequestBatch, claim: str, total: int, files: Sequence[str]) -> bool:
+        """Change nothing."""
+        return False
+
+    async def fail(self, batch: RequestBatch, claim: str, problems: Sequence[Mapping[str, Any]]) -> bool:
+        """Change nothing."""
+        return False
+
+    async def finalize(self, batch: RequestBatch, claim: str) -> bool:
+        """Change nothing."""
+        return False
+
+    async def unanswered(self, batch: RequestBatch, most: int) -> Sequence[tuple[int, str]]:
+        """Return no line."""
+        return []
+
+    async def give_up(self, batch: RequestBatch, claim: str, lease_s: float, errors: Mapping[int, bytes]) -> bool:
+        """Change nothing."""
+        return False
+
+    async def end(self, batch: RequestBatch, claim: str, status: BatchStatus) -> bool:
+        """Change nothing."""
+        return False
+
+    async def lines_left(self) -> int:
+        """Return none."""
+        return 0
+
+    async def delete_old(self, age: timedelta, most: int) -> int:
+        """Delete nothing."""
+        return 0
+
+
+class FakeLines:
+    """No lines."""
+
+    async def claim(self, claim: str, lease_s: float) -> ClaimedLine | None:
+        """Return no line."""
+        return None
+
+    async def renew(self, claim: str, lease_s: float) -> None:
+        """Renew nothing."""
+
+    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> bool:
+        """Store nothing."""
+        return False
+
+    async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, counts: bool) -> None:
+        """Release nothing."""
+
+
 def router_parts(home: Path) -> Parts:
     """Return the parts of a router over fakes; it has no model and no database."""
     assessor, runs = FakeAssessor(), FakeRuns()
@@ -199,6 +326,11 @@ def router_parts(home: Path) -> Parts:
             activations=fake_seen,
             cascades=fake_cascades,
             shadows=fake_shadows,
+            files=FakeFiles(),
+            batches=FakeBatches(),
+            batch_steps=FakeSteps(),
+            batch_files=FakeFiles(),
+            batch_lines=FakeLines(),
         ),
         embeddings=fake_embeddings(),
         peers=peers({}),

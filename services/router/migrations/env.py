@@ -2,9 +2,11 @@
 
 from chassis.database import run_migrations
 from services.router.store import calibration, feedback_tables, knowledge_tables, promise_labels, runs
+from services.router.store.batches import tables as batch_tables
 from services.router.store.tables import RouterTable
 
 TABLES = (
+    batch_tables,
     calibration,
     feedback_tables,
     knowledge_tables,

@@ -154,6 +154,18 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
     ERROR_REASON_ENDPOINT_NOT_SERVED: _ErrorReason.ValueType  # 80
     """NOT_FOUND: the model server does not have this endpoint, or not for this model; e.g. {path: "/rerank"}."""
+    ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 81
+    """NOT_FOUND: no such file of this key; e.g. {file_id: "file-..."}."""
+    ERROR_REASON_BATCH_NOT_FOUND: _ErrorReason.ValueType  # 82
+    """NOT_FOUND: no such batch of this key; e.g. {batch_id: "batch_..."}."""
+    ERROR_REASON_FILE_IN_USE: _ErrorReason.ValueType  # 83
+    """FAILED_PRECONDITION: a batch that has not ended reads the file; e.g. {batch_id: "batch_..."}."""
+    ERROR_REASON_TOO_MANY_FILES: _ErrorReason.ValueType  # 84
+    """FAILED_PRECONDITION: the key has as many files as it may: delete some; e.g. {most: "100"}."""
+    ERROR_REASON_TOO_MANY_BATCHES: _ErrorReason.ValueType  # 85
+    """FAILED_PRECONDITION: the key has as many batches, or as many that have not ended, as it may; e.g. {most: "10"}."""
+    ERROR_REASON_BATCH_ENDED: _ErrorReason.ValueType  # 86
+    """FAILED_PRECONDITION: the batch has ended, so that it cannot be cancelled; e.g. {status: "completed"}."""
     ERROR_REASON_CALLS_NOT_STORED: _ErrorReason.ValueType  # 90
     """FAILED_PRECONDITION: this service stores no calls; e.g. {setting: "METACOG_DATABASE_URL"}."""
 
@@ -297,6 +309,18 @@ ERROR_REASON_METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 72
 """INVALID_ARGUMENT: the path does not take the method, a 405 on REST; e.g. {path: "/v1/route", allowed: "POST"}."""
 ERROR_REASON_ENDPOINT_NOT_SERVED: ErrorReason.ValueType  # 80
 """NOT_FOUND: the model server does not have this endpoint, or not for this model; e.g. {path: "/rerank"}."""
+ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 81
+"""NOT_FOUND: no such file of this key; e.g. {file_id: "file-..."}."""
+ERROR_REASON_BATCH_NOT_FOUND: ErrorReason.ValueType  # 82
+"""NOT_FOUND: no such batch of this key; e.g. {batch_id: "batch_..."}."""
+ERROR_REASON_FILE_IN_USE: ErrorReason.ValueType  # 83
+"""FAILED_PRECONDITION: a batch that has not ended reads the file; e.g. {batch_id: "batch_..."}."""
+ERROR_REASON_TOO_MANY_FILES: ErrorReason.ValueType  # 84
+"""FAILED_PRECONDITION: the key has as many files as it may: delete some; e.g. {most: "100"}."""
+ERROR_REASON_TOO_MANY_BATCHES: ErrorReason.ValueType  # 85
+"""FAILED_PRECONDITION: the key has as many batches, or as many that have not ended, as it may; e.g. {most: "10"}."""
+ERROR_REASON_BATCH_ENDED: ErrorReason.ValueType  # 86
+"""FAILED_PRECONDITION: the batch has ended, so that it cannot be cancelled; e.g. {status: "completed"}."""
 ERROR_REASON_CALLS_NOT_STORED: ErrorReason.ValueType  # 90
 """FAILED_PRECONDITION: this service stores no calls; e.g. {setting: "METACOG_DATABASE_URL"}."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

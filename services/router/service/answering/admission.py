@@ -26,7 +26,6 @@ class Admission:
     Attributes:
         requests: The places of requests.
         deliberations: The places of deliberations.
-        on_overload: Is called when a request is rejected, or ends with an error of overload.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class Admission:
         clock: Callable[[], float] = time.monotonic,
         prefix: str = "",
     ) -> None:
-        self.on_overload: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
         self.requests = AdmissionLimit(f"{prefix}requests", max_in_flight, clock, self._overloaded)
         self.deliberations = AdmissionLimit(f"{prefix}deliberations", max_deliberations, clock, self._overloaded)
 
@@ -52,8 +51,13 @@ class Admission:
         """
         return self.deliberations.place() if system_of(strategy) is Route.SYSTEM_TWO else nullcontext()
 
+    def when_overloaded(self, act: Callable[[], None]) -> None:
+        """Have `act` called whenever a request is rejected, or ends with an error of overload."""
+        self._listeners.append(act)
+
     def _overloaded(self) -> None:
-        self.on_overload()
+        for act in self._listeners:
+            act()
 
     def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Return `work` as a function that holds a request's place while it runs."""

@@ -357,6 +357,22 @@ def _option_field(place: str) -> str:
     return "metacog" if place == "body" else f"metacog.{place}"
 
 
+def _not_recorded(body: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a request whose answer has more than one text, which its record does not hold."""
+    return [name for name in ("tools", "functions", "logprobs", "audio") if body.get(name)]
+
+
+def repeatable_options(body: Mapping[str, Any], request_id: str) -> dict[str, Any]:
+    """Return the `metacog` object of a request with a name by which its repetition is recognised.
+
+    Nothing where it has a name already, or its repetition cannot be answered from its record.
+    """
+    options = body.get("metacog") or {}
+    if not isinstance(options, dict) or options.get("request_id") or _not_recorded(body) or body.get("n", 1) != 1:
+        return {}
+    return {"metacog": {**options, "request_id": request_id}}
+
+
 def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name: str) -> RequestOrigin:
     """Return what is known of the request beyond its own fields.
 
@@ -364,7 +380,7 @@ def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name
         MalformedRequest: For a request whose repetition cannot be answered from its record.
     """
     samples = count_field(body, "n") or 1
-    not_recorded = [name for name in ("tools", "functions", "logprobs", "audio") if body.get(name)]
+    not_recorded = _not_recorded(body)
     if options.request_id and (not_recorded or samples > 1):
         message = (
             f"metacog.request_id: only one text can be repeated; leave request_id or {(*not_recorded, 'n')[0]} out"

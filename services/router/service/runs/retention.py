@@ -8,6 +8,10 @@ from typing import Protocol
 from services.router.metrics import RUNS_FORGOTTEN
 
 Forget = Callable[[str], Awaitable[None]]
+# Deletes at most so many records older than an age, and returns how many.
+DeleteOld = Callable[[timedelta, int], Awaitable[int]]
+# Records beside runs that are deleted at once [count].
+PAGE = 500
 
 
 class OldRunStore(Protocol):
@@ -32,11 +36,13 @@ class OldRuns:
     Args:
         store: The runs.
         forget: Deletes the experience made of a run; None where there is no experience.
+        others: Delete what is no run and gets as old: batches and files.
     """
 
-    def __init__(self, store: OldRunStore, forget: Forget | None = None) -> None:
+    def __init__(self, store: OldRunStore, forget: Forget | None = None, others: Sequence[DeleteOld] = ()) -> None:
         self._store = store
         self._forget = forget
+        self._others = others
 
     def lock(self) -> AbstractAsyncContextManager[bool]:
         """Lock deletion for all other replicas; False when another one holds the lock."""
@@ -63,4 +69,11 @@ class OldRuns:
         return len(old)
 
     async def forget_older(self, days: int) -> None:
-        """Do nothing: whatever is there belongs to a run."""
+        """Delete batches that have ended, and files that no batch uses, older than `days`.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        for delete_old in self._others:
+            while await delete_old(timedelta(days=days), PAGE) == PAGE:
+                pass

@@ -114,7 +114,7 @@ class ShadowTraffic:
         self._paused_until = 0.0
         names = ["shadow", *(f"shadow-{number}" for number in range(2, options.at_once + 1))]
         self._workers = [BackgroundWorker(name, self._run_round) for name in names]
-        served.on_overload = self._make_room
+        served.when_overloaded(self._make_room)
 
     def offer(self, request: AnswerRequest, origin: RequestOrigin, run: Run) -> None:
         """Take an answered request if it is among the share, and there is room; never waits."""

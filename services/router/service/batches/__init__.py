@@ -1,0 +1,1 @@
+"""Files and batches, as OpenAI has them."""

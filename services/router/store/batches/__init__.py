@@ -1,0 +1,1 @@
+"""Files and batches are stored in PostgreSQL."""

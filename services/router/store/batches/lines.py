@@ -1,0 +1,164 @@
+"""Lines of batches are claimed by the processes that answer them; every method is one short transaction."""
+
+from datetime import timedelta
+
+from sqlalchemy import Select, func, or_, select, update
+from sqlalchemy.orm import aliased
+
+from chassis.database import Sessions, transaction
+from services.router.core.batch_states import BatchStatus
+from services.router.service.batches.values import ClaimedLine
+from services.router.store.batches.tables import BatchLineRow, BatchRow, FileLineRow
+
+NOW = func.clock_timestamp()
+
+
+class PostgresBatchLines:
+    """This store keeps lines of batches in the router's schema."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def claim(self, claim: str, lease_s: float) -> ClaimedLine | None:
+        """Return a line that is due, or whose lease has run out; no other process gets it while the lease lasts.
+
+        Keys take turns, and the batches of a key.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        others = aliased(BatchRow)
+        served_key = (
+            select(func.max(others.served_at))
+            .where(others.key_name == BatchRow.key_name, others.status == BatchStatus.IN_PROGRESS)
+            .scalar_subquery()
+        )
+        has_line = (
+            select(BatchLineRow.number)
+            .where(BatchLineRow.batch_id == BatchRow.batch_id, ~BatchLineRow.is_done, BatchLineRow.due_at <= NOW)
+            .exists()
+        )
+        choosing = (
+            select(BatchRow)
+            .where(
+                BatchRow.status == BatchStatus.IN_PROGRESS,
+                BatchRow.expires_at > NOW,
+                or_(BatchRow.paused_until.is_(None), BatchRow.paused_until <= NOW),
+                has_line,
+            )
+            .order_by(served_key.asc().nulls_first(), BatchRow.served_at.asc().nulls_first(), BatchRow.batch_id)
+            .limit(1)
+            .with_for_update(of=BatchRow)
+        )
+        async with transaction(self._sessions) as session:
+            batch = (await session.scalars(choosing)).first()
+            if batch is None:
+                return None
+            batch.served_at = (await session.scalars(select(NOW))).one()
+            await session.flush()
+            number = (
+                select(BatchLineRow.number)
+                .where(BatchLineRow.batch_id == batch.batch_id, ~BatchLineRow.is_done, BatchLineRow.due_at <= NOW)
+                .order_by(BatchLineRow.number)
+                .limit(1)
+                .with_for_update(skip_locked=True)
+                .cte("due")  # evaluated once, whatever the plan
+            )
+            claiming = (
+                update(BatchLineRow)
+                .where(BatchLineRow.batch_id == batch.batch_id, BatchLineRow.number.in_(select(number.c.number)))
+                .values(claim=claim, attempts=BatchLineRow.attempts + 1, due_at=NOW + timedelta(seconds=lease_s))
+                .returning(BatchLineRow.number, BatchLineRow.custom_id, BatchLineRow.attempts)
+            )
+            line = (await session.execute(claiming)).first()
+            if line is None:
+                return None
+            reading = select(FileLineRow.content).where(
+                FileLineRow.file_id == batch.input_file_id, FileLineRow.number == line.number
+            )
+            return ClaimedLine(
+                batch_id=batch.batch_id,
+                number=line.number,
+                custom_id=line.custom_id,
+                key_name=batch.key_name,
+                endpoint=batch.endpoint,
+                attempts=line.attempts,
+                content=(await session.scalars(reading)).first() or b"",
+            )
+
+    async def renew(self, claim: str, lease_s: float) -> None:
+        """Renew the leases of all lines that a process answers.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        renewing = update(BatchLineRow).where(BatchLineRow.claim == claim, ~BatchLineRow.is_done)
+        async with transaction(self._sessions) as session:
+            await session.execute(renewing.values(due_at=NOW + timedelta(seconds=lease_s)))
+
+    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> bool:
+        """Store the result of a line, unless it has one; return whether it was stored.
+
+        Args:
+            line: The line.
+            content: The line of the file of results.
+            ok: Whether it is a reply, and not an error.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        ending = (
+            update(BatchLineRow)
+            .where(BatchLineRow.batch_id == line.batch_id, BatchLineRow.number == line.number, ~BatchLineRow.is_done)
+            .values(is_done=True, claim="")
+            .returning(BatchLineRow.number)
+        )
+        count = BatchRow.completed_count if ok else BatchRow.failed_count
+        counting = (
+            update(BatchRow)
+            .where(BatchRow.batch_id == line.batch_id)
+            .values({count: count + 1})
+            .returning(BatchRow.output_file_id if ok else BatchRow.error_file_id)
+        )
+        async with transaction(self._sessions) as session:
+            await session.execute(_locked(line.batch_id))
+            if (await session.scalars(ending)).first() is None:
+                return False
+            file_id = (await session.scalars(counting)).one()
+            session.add(FileLineRow(file_id=file_id, number=line.number, content=content))
+            return True
+
+    async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, counts: bool) -> None:
+        """Let a line be answered later, and no line of its batch before.
+
+        Args:
+            line: The line.
+            claim: The claim of this process.
+            pause_s: Time until then [s].
+            counts: Whether the attempt counts among those after which a line is given up.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        due_at = NOW + timedelta(seconds=pause_s)
+        releasing = (
+            update(BatchLineRow)
+            .where(
+                BatchLineRow.batch_id == line.batch_id,
+                BatchLineRow.number == line.number,
+                BatchLineRow.claim == claim,
+                ~BatchLineRow.is_done,
+            )
+            .values(claim="", due_at=due_at, attempts=line.attempts if counts else line.attempts - 1)
+        )
+        async with transaction(self._sessions) as session:
+            await session.execute(_locked(line.batch_id))
+            await session.execute(releasing)
+            if pause_s > 0:
+                pausing = update(BatchRow).where(BatchRow.batch_id == line.batch_id)
+                await session.execute(pausing.values(paused_until=func.greatest(BatchRow.paused_until, due_at)))
+
+
+def _locked(batch_id: str) -> Select[str]:
+    """Select a batch, and lock it: every transaction locks a batch before its lines."""
+    return select(BatchRow.batch_id).where(BatchRow.batch_id == batch_id).with_for_update()
