@@ -86,6 +86,18 @@ WORKS: Sequence[Work] = (
         is_quick=True,
     ),
     Work(name="calibration", records=(PACK,), makes=("calibration.md#tables",), make=calibration),
+    Work(
+        name="replay",
+        records=(PACK,),
+        makes=(
+            "replay/report.md",
+            "replay/stopping.svg",
+            "replay/second-opinions.svg",
+            "replay/calibration.svg",
+            "decision-quality.md#what-helps",
+        ),
+        make=replay,
+    ),
     printed("assignment.md#gain", "bench.assignment", "--gain"),
     printed("delegation-simulated.md#drift", "bench.drift"),
     printed("retrieval.md#similarity", "bench.similarity"),
