@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln
-from scipy.stats import chi2
+from scipy.special import chdtrc, gammaln
 
 from kernel.arbitration.tallies import Bools, Floats, Ints, Tallies
 
@@ -185,7 +184,7 @@ def _structured(solvers: Ints, between: Floats, expected: Floats) -> Bools:
     solver_count = (solvers.sum(axis=-1) > 0).sum(axis=-1)
     answers = (solvers.sum(axis=1) > 0).sum(axis=-1)
     freedom = np.maximum((solver_count - 1) * (answers - 1), 1)
-    chance = chi2.sf(2 * solvers.sum(axis=(1, 2)) * apart, freedom)
+    chance = chdtrc(freedom, 2 * solvers.sum(axis=(1, 2)) * apart)  # of a chi-squared value at least as high
     found: Bools = known & (chance < STRUCTURED_CHANCE) & (apart > np.nan_to_num(expected))
     return found
 

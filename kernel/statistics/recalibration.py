@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
 from kernel.statistics.samples import FOLDS, RIGHT, Array, Indexes, Numbers, checked_arrays, stratified_folds
@@ -210,6 +209,8 @@ def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
         raise ValueError("there is no answer to learn from")
     levels, where, counts = np.unique(beliefs, return_inverse=True, return_counts=True)
     means = np.bincount(where, weights=_smoothed(labels)) / counts
+    from scipy.optimize import isotonic_regression  # it takes long, and a service that starts fits nothing
+
     steps = np.clip(isotonic_regression(means, weights=counts.astype(np.float64)).x, 0, 1)
     return _corners(levels, np.round(steps, 12))
 
