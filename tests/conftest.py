@@ -3,11 +3,13 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import hypothesis
 import pytest
+from sqlalchemy import make_url
 
 from chassis import database as db
 from configuration.services import WITH_SCHEMA
@@ -16,7 +18,7 @@ from tests.distribution import longest_first, pytest_xdist_make_scheduler  # noq
 from tests.support.models.encoder import encoder
 from tests.support.models.llama import llama
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROOT, Database, fresh_database
+from tests.support.stack import ROOT, Database, fresh_database, order
 
 LLM_WITHIN_S = 60.0
 
@@ -45,21 +47,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def database_url() -> Iterator[str]:
-    """A PostgreSQL of this session alone, with the schemas of all services."""
-    with Database() as database:
+def new_database() -> Iterator[Callable[[], str]]:
+    """Makes databases with the schemas of all services, on a PostgreSQL of this session alone."""
+    with Database() as server:
+        # It loses data only when the machine fails, which no test is about.
+        order(server.url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
-        yield database.url
+            db.migrate(f"services.{service}", server.url)
+        yield partial(fresh_database, server.url, copy_of=str(make_url(server.url).database))
+
+
+@pytest.fixture(scope="session")
+def database_url(new_database: Callable[[], str]) -> str:
+    """A database that tests share."""
+    return new_database()
 
 
 @pytest.fixture
-def own_database_url(database_url: str) -> str:
-    """A database of one test, on the server of this session, with the schemas of all services."""
-    url = fresh_database(database_url)
-    for service in WITH_SCHEMA:
-        db.migrate(f"services.{service}", url)
-    return url
+def own_database_url(new_database: Callable[[], str]) -> str:
+    """A database of one test."""
+    return new_database()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,13 @@
 """The console in a real browser, before the real services on a real database; only the model is scripted."""
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
 
-from chassis import database as db
-from configuration.services import WITH_SCHEMA
 from kernel.arbitration.modes import SolvingStop
 from tests.support.arbiter import arbiter_at
 from tests.support.assigner import assigner_at
@@ -17,7 +15,7 @@ from tests.support.browser import PHONE, Tab, chromium, tab_of
 from tests.support.console import Console, ModelReplies, console_at
 from tests.support.delegating import delegation_at
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import Database, RunningRouter, router_at
+from tests.support.stack import RunningRouter, router_at
 
 
 @dataclass(frozen=True)
@@ -38,18 +36,17 @@ class Stack:
 
 
 @pytest.fixture(scope="session")
-async def stack(encoder_url: str) -> AsyncIterator[Stack]:
+async def stack(encoder_url: str, new_database: Callable[[], str]) -> AsyncIterator[Stack]:
     """Run every service on its own database, with a model whose replies come from `ModelReplies`."""
-    with Database() as database, ScriptedLLM() as llm, tempfile.TemporaryDirectory() as spool:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
+    database = new_database()
+    with ScriptedLLM() as llm, tempfile.TemporaryDirectory() as spool:
         async with (
             assigner_at(llm) as assigner,
             arbiter_at(llm, encoder=encoder_url, solving_stop=SolvingStop.NONE) as arbiter,
-            delegation_at(llm, database.url, encoder_url=encoder_url) as delegation,
+            delegation_at(llm, database, encoder_url=encoder_url) as delegation,
             router_at(
                 llm,
-                database.url,
+                database,
                 Path(spool),
                 others={"assigner": assigner.grpc, "arbiter": arbiter.grpc, "delegation": delegation.grpc},
                 encoder_url=encoder_url,

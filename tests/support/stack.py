@@ -77,13 +77,19 @@ def free_port() -> int:
             return port
 
 
-def fresh_database(url: str) -> str:
-    """A new, empty database on the server of `url`."""
+def fresh_database(url: str, copy_of: str = "template1") -> str:
+    """A new database on the server of `url`: empty, or a copy of one that nobody is connected to."""
     name = f"fresh_{uuid4().hex[:8]}"
-    plain = make_url(url).set(drivername="postgresql")
-    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+    order(url, f"CREATE DATABASE {name} TEMPLATE {copy_of}")
     return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+def order(url: str, *statements: str) -> None:
+    """Run statements that concern the whole server of `url`."""
+    plain = make_url(url).set(drivername="postgresql", database="postgres")
+    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
 
 
 class Database:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,16 +28,14 @@ from metacog.router.v1 import router_pb2
 from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
-from chassis import database as db
 from chassis.serving.contract import http_rule
 from chassis.serving.wire import to_proto
-from configuration.services import SERVICES, WITH_SCHEMA
+from configuration.services import SERVICES
 from kernel.errors import Code
 from services.router.service.gateway.chat_completions import ERROR_CODES
 from tests.support.hostile.messages import messages, mutated
 from tests.support.hostile.suite import Suite, authorization, suite
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import Database
 
 T = TypeVar("T")
 
@@ -115,7 +113,7 @@ Cases = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Suite]:
+def running(new_database: Callable[[], str]) -> Iterator[Suite]:
     """A suite in a loop and a thread of its own, since hypothesis makes its cases outside of one."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -125,12 +123,10 @@ def running() -> Iterator[Suite]:
     def wait_for(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    with TemporaryDirectory() as folder, ScriptedLLM() as llm, Database() as database:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
+    with TemporaryDirectory() as folder, ScriptedLLM() as llm:
         encoder = {"METACOG_ENCODER_URL": f"{llm.url}/v1"}
         try:
-            yield wait_for(stack.enter_async_context(suite(llm.url, database.url, Path(folder), **encoder)))
+            yield wait_for(stack.enter_async_context(suite(llm.url, new_database(), Path(folder), **encoder)))
         finally:
             wait_for(stack.aclose())
             loop.call_soon_threadsafe(loop.stop)

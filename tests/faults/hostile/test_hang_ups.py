@@ -1,42 +1,40 @@
 """Clients that hang up in the middle of a stream: each run ends and is stored, however they leave."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
 
-from chassis import database as db
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import Database, cast, process, until
+from tests.support.stack import cast, process, until
 
 HANG_UPS = 120
 BODY = {"messages": [{"role": "user", "content": "Tell me."}], "model": "metacog/system1", "stream": True}
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with Database() as database:
-        db.migrate("services.router", database.url)
-        yield database
+def database(new_database: Callable[[], str]) -> str:
+    """A database of these tests alone."""
+    return new_database()
 
 
-async def stored(database: Database) -> set[str]:
-    async with await psycopg.AsyncConnection.connect(database.url.replace("+psycopg", "")) as connection:
+async def stored(database: str) -> set[str]:
+    async with await psycopg.AsyncConnection.connect(database.replace("+psycopg", "")) as connection:
         rows = await (await connection.execute("SELECT run_id FROM router.runs")).fetchall()
     return {row[0] for row in rows}
 
 
 async def test_the_run_of_a_client_that_hangs_up_ends_and_is_stored(
-    scripted: ScriptedLLM, database: Database, tmp_path: Path
+    scripted: ScriptedLLM, database: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(system1="word " * 40)
     scripted.token_delay_s = 0.002
     settings = {
         "METACOG_INFERENCE_URL": f"{scripted.url}/v1",
-        "METACOG_DATABASE_URL": database.url,
+        "METACOG_DATABASE_URL": database,
         "METACOG_HOME": tmp_path,
     }
     async with (

@@ -6,7 +6,7 @@ import select
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPResponse
 from pathlib import Path
@@ -14,30 +14,26 @@ from typing import Any
 
 import pytest
 
-from chassis import database as db
-from configuration.services import WITH_SCHEMA
 from kernel.roles import CHAIN
 from tests.support.hostile.suite import suite
 from tests.support.models.llm_replies import Body
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import Database, cast, stage_of
+from tests.support.stack import cast, stage_of
 
 TEXT = "The whole text of the synthesis, down to its last word."
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with Database() as database:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
-        yield database
+def database(new_database: Callable[[], str]) -> str:
+    """A database of these tests alone."""
+    return new_database()
 
 
 async def test_a_synthesis_whose_text_came_while_the_assigner_was_held_up_does_not_begin_again(
-    scripted: ScriptedLLM, database: Database, tmp_path: Path
+    scripted: ScriptedLLM, database: str, tmp_path: Path
 ) -> None:
     timeout_s, loop = 20.0, asyncio.get_running_loop()
-    async with suite(scripted.url, database.url, tmp_path) as running:
+    async with suite(scripted.url, database, tmp_path) as running:
         assigner = running.services["assigner"].inner.pid
         answers = cast(synthesis=TEXT)
         is_held_up = asyncio.Event()
@@ -115,13 +111,13 @@ def closing_kept_connections(server: str) -> Iterator[str]:
 
 
 async def test_kept_connections_that_the_model_server_closes_cost_a_dialectic_nothing(
-    scripted: ScriptedLLM, database: Database, tmp_path: Path
+    scripted: ScriptedLLM, database: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(synthesis=TEXT)
     envelope = {"max_generations": len(CHAIN)}  # a generation for each stage, and none to repeat one
     body = {"question": "Is it so?", "strategy": "dialectic", "fallback": False, "envelope": envelope}
     with closing_kept_connections(scripted.url) as url:
-        async with suite(url, database.url, tmp_path) as running:
+        async with suite(url, database, tmp_path) as running:
             reply = await running.client.post("/v1/answers", json=body)
 
     assert reply.status_code == 200, reply.text

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,9 @@ import httpx
 import pytest
 import yaml
 
-from chassis import database as db
-from configuration.services import WITH_SCHEMA
 from tests.support.hostile.expressions import hostile
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROOT, Body, Database, Process, process, rating
+from tests.support.stack import ROOT, Body, Process, process, rating
 
 
 def measurement(letter: str) -> dict[str, Any]:
@@ -35,20 +33,18 @@ GREEDY, MODEST = {"Authorization": "Bearer greedy"}, {"Authorization": "Bearer m
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with Database() as database:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
-        yield database
+def database(new_database: Callable[[], str]) -> str:
+    """A database of these tests alone."""
+    return new_database()
 
 
 @pytest.fixture
-def settings(database: Database, scripted: ScriptedLLM, tmp_path: Path) -> dict[str, object]:
+def settings(database: str, scripted: ScriptedLLM, tmp_path: Path) -> dict[str, object]:
     keys = [{"name": name, "sha256": sha256(name.encode()).hexdigest()} for name in ("greedy", "modest")]
     (tmp_path / "keys.yaml").write_text(yaml.safe_dump({"keys": keys}))
     return {
         "METACOG_INFERENCE_URL": f"{scripted.url}/v1",
-        "METACOG_DATABASE_URL": database.url,
+        "METACOG_DATABASE_URL": database,
         "METACOG_HOME": tmp_path,
         "METACOG_KEYS_FILE": tmp_path / "keys.yaml",
         "METACOG_AGENTS_FILE": ROOT / "config" / "agents.delegation.yaml",

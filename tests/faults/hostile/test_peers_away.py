@@ -3,34 +3,31 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from chassis import database as db
 from tests.support.hostile.suite import suite
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import Database, cast
+from tests.support.stack import cast
 
 ENVELOPE_S, SPARE_S = 5.0, 3.0
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with Database() as database:
-        for service in ("router", "delegation"):
-            db.migrate(f"services.{service}", database.url)
-        yield database
+def database(new_database: Callable[[], str]) -> str:
+    """A database of these tests alone."""
+    return new_database()
 
 
 @pytest.mark.parametrize("stops", [signal.SIGKILL, signal.SIGSTOP], ids=["away", "frozen"])
 @pytest.mark.parametrize("fallback", [True, False], ids=["fallback", "no fallback"])
 async def test_a_dialectic_whose_assigner_is_away_ends_within_its_envelope(
-    scripted: ScriptedLLM, database: Database, tmp_path: Path, stops: signal.Signals, fallback: bool
+    scripted: ScriptedLLM, database: str, tmp_path: Path, stops: signal.Signals, fallback: bool
 ) -> None:
     scripted.answer = cast(system1="It is so.")
-    async with suite(scripted.url, database.url, tmp_path) as running:
+    async with suite(scripted.url, database, tmp_path) as running:
         assigner = running.services["assigner"].inner.pid
         os.kill(assigner, stops)
         try:

@@ -1,6 +1,6 @@
 """`metacog/cascade`: small models vote, and a stronger one is called only where they do not agree."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +10,14 @@ import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from chassis import database as db
 from configuration.policy import read_policy
-from configuration.services import WITH_SCHEMA
 from kernel.prices import Price
 from services.router.compose import RoutingRules
 from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import Cut, ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import CALM, ROUTER, TROUBLED, Database, RunningRouter, router_at, until
+from tests.support.stack import CALM, ROUTER, TROUBLED, RunningRouter, router_at, until
 
 QUESTION = "What is 2 + 2?"
 REQUEST = {"question": QUESTION, "strategy": "cascade", "seed": 5}
@@ -66,12 +64,9 @@ class Models:
 
 
 @pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
-    """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
-    with Database() as database:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
-        yield database.url
+def database_url(new_database: Callable[[], str]) -> str:
+    """A database of these tests alone: they label answers, from which every router on it would learn."""
+    return new_database()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 
-from chassis import database as db
 from cli.terminal.exits import OK
 from inference import kinds
 from kernel.learning.gain_words import DECIDING_LABELS
@@ -25,7 +24,7 @@ from services.router.service.assessment.routing import RoutingConfig
 from tests.support.apis import Api, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.models.scripted_llm import Body, ScriptedLLM
-from tests.support.stack import NO_SERVER, ROOT, ROUTER, Database, RunningRouter, router_at, until
+from tests.support.stack import NO_SERVER, ROOT, ROUTER, RunningRouter, router_at, until
 
 SUMS, FACTS = "math_computation", "knowledge_retrieval"
 # Questions of either kind that the exam does not ask.
@@ -129,13 +128,14 @@ def patient() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def examined(encoder_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Examined]:
+def examined(
+    encoder_url: str, new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Examined]:
     """A database of these tests alone, with the labels of an exam."""
     folder = tmp_path_factory.mktemp("exam")
-    with Database() as database, ScriptedLLM() as llm:
-        db.migrate("services.router", database.url)
+    with ScriptedLLM() as llm:
         llm.answer = Systems()
-        yield asyncio.run(_examined(llm, database.url, folder, encoder_url))
+        yield asyncio.run(_examined(llm, new_database(), folder, encoder_url))
 
 
 async def _examined(llm: ScriptedLLM, database: str, folder: Path, encoder: str) -> Examined:

@@ -1,6 +1,6 @@
 """A promise bounds the error of the answers that are given: what labels do not prove is withheld, with the reason."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 import pytest
 from openai import AsyncOpenAI
 
-from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import TEACH, ApiKey, Keyring
-from configuration.services import WITH_SCHEMA
 from kernel.prices import Price
 from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import arbiter_at, sample_text
 from tests.support.labels import copy_promise_labels
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
-from tests.support.stack import ROUTER, Database, RunningRouter, router_at, until
+from tests.support.stack import ROUTER, RunningRouter, router_at, until
 
 QUESTION = "What is 2 + 2?"
 # One wrong answer of five may be given: fifty labels without an error prove a level, at the first look.
@@ -50,12 +48,9 @@ class Voters:
 
 
 @pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
-    """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
-    with Database() as database:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
-        yield database.url
+def database_url(new_database: Callable[[], str]) -> str:
+    """A database of these tests alone: they label answers, from which every router on it would learn."""
+    return new_database()
 
 
 class Labelled(NamedTuple):

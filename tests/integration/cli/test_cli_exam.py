@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,16 +15,14 @@ from typing import Any
 
 import pytest
 
-from chassis import database as db
 from chassis.serving.auth import ApiKey, Keyring
 from cli.terminal.exits import FORBIDDEN, INTERRUPTED, OK, PARTIAL, UNREACHABLE, USAGE
-from configuration.services import WITH_SCHEMA
 from kernel.prices import Price
 from tests.support.apis import RestApi
 from tests.support.arbiter import arbiter_at
 from tests.support.delegating import Delegation, ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import Body, ErrorReply, ScriptedLLM
-from tests.support.stack import NO_SERVER, ROOT, ROUTER, Database, RunningRouter, router_at
+from tests.support.stack import NO_SERVER, ROOT, ROUTER, RunningRouter, router_at
 
 MATH, LOGIC = "math_computation", "logical_reasoning"
 PRICES = {"scripted": Price(prompt=1.0, completion=2.0)}
@@ -116,12 +114,9 @@ def asked(llm: ScriptedLLM) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
-    """A PostgreSQL of these tests alone: they label answers, from which every router on it would learn."""
-    with Database() as database:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
-        yield database.url
+def database_url(new_database: Callable[[], str]) -> str:
+    """A database of these tests alone: they label answers, from which every router on it would learn."""
+    return new_database()
 
 
 @pytest.fixture

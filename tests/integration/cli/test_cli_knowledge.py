@@ -4,27 +4,24 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from chassis import database as db
 from chassis.serving.auth import TEACH, ApiKey, Keyring
 from cli.terminal.exits import FAILED, FORBIDDEN, PARTIAL, UNREACHABLE
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import NO_SERVER, ROOT, RunningRouter, cast, environment, fresh_database, router_at
+from tests.support.stack import NO_SERVER, ROOT, RunningRouter, cast, environment, router_at
 
 KEY = "mc-of-this-test"
 
 
 @pytest.fixture(scope="module")
-def own_database(database_url: str) -> str:
+def own_database(new_database: Callable[[], str]) -> str:
     """A database of this file's own."""
-    url = fresh_database(database_url)
-    db.migrate("services.router", url)
-    return url
+    return new_database()
 
 
 @pytest.fixture

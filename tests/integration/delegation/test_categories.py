@@ -1,29 +1,24 @@
 """Categories are discovered among tasks with the real encoder, and adopted only on request."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import Keyring
-from configuration.services import WITH_SCHEMA
 from tests.support.apis import ApiError, RestApi, teaching_key
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, Database, rating, router_at, until
+from tests.support.stack import ROUTER, rating, router_at, until
 
 
 @pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
+def database_url(new_database: Callable[[], str]) -> str:
     """Return the URL of a database of its own, since adopted categories are shared by all keys."""
-    with Database() as database:
-        for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
-        yield database.url
+    return new_database()
 
 
 CHESS = [

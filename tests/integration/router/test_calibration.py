@@ -1,7 +1,7 @@
 """Recalibration maps, and the activations seen, in PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -43,7 +43,7 @@ from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import RunRow
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.stack import NO_SERVER, ROUTER, cast, fresh_database, router_at, until
+from tests.support.stack import NO_SERVER, ROUTER, cast, router_at, until
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = FittingRules(minimum=50, growth=0.2)
@@ -51,11 +51,9 @@ SYSTEM_ONE = ("system1", "assessment")
 
 
 @pytest.fixture(scope="module")
-def own_database(database_url: str) -> str:
+def own_database(new_database: Callable[[], str]) -> str:
     """A database of these tests alone: their feedback would change the confidences of others."""
-    url = fresh_database(database_url)
-    db.migrate("services.router", url)
-    return url
+    return new_database()
 
 
 @pytest.fixture

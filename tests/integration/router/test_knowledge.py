@@ -1,7 +1,7 @@
 """What is known, with the real encoder and a real PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -56,7 +56,6 @@ from tests.support.stack import (
     ROUTER,
     RunningRouter,
     cast,
-    fresh_database,
     knowledge_base,
     router_at,
     until,
@@ -80,11 +79,9 @@ class VectorSpace:
 
 
 @pytest.fixture(scope="module")
-def own_database(database_url: str) -> str:
+def own_database(new_database: Callable[[], str]) -> str:
     """A database of this file's own."""
-    url = fresh_database(database_url)
-    db.migrate("services.router", url)
-    return url
+    return new_database()
 
 
 @pytest.fixture
