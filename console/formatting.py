@@ -8,13 +8,22 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from metacog.arbiter.v1.vote_pb2 import VoteFinished, VoteMode
 from metacog.common.v1.confidence_pb2 import ConfidenceState
 from metacog.common.v1.msv_pb2 import MSV
-from metacog.router.v1.router_pb2 import DecisionRule, PromiseOutcome, PromiseStage, PromiseState, RouteResponse, Run
+from metacog.router.v1.router_pb2 import (
+    CostGuardOutcome,
+    DecisionRule,
+    PromiseOutcome,
+    PromiseStage,
+    PromiseState,
+    RouteResponse,
+    Run,
+)
 
 from chassis.serving.wire import optional, word
 from console.charts import calibration, series, state, tables
 from console.replies.fields import component
 from console.run_view import NOTE, stage_panel, stage_text
 from kernel.answers.answer_types import AnswerType, rules_of
+from kernel.guard_words import guard_in_words
 from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
 from kernel.msv import ABBREVIATIONS, CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
@@ -252,6 +261,13 @@ def promise(found: PromiseOutcome) -> str:
     return promise_in_words(state, stage, found.error_at_most, found.labels, found.reason).capitalize()
 
 
+def cost_guard(found: CostGuardOutcome) -> str:
+    """Return what a cost guard allowed."""
+    draft = optional(found, "draft_tokens")
+    words = guard_in_words(found.times_system1, draft, found.max_generated_tokens, found.reason)
+    return f"Cost guard: {words}"
+
+
 def confidence(run: Run) -> str:
     """Format the confidence of a run, with a mark where it is not a probability."""
     return marked_confidence(optional(run, "confidence"), word(ConfidenceState, run.confidence_state) or None)
@@ -326,6 +342,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "panel_stop": panel_stop,
     "escalation_reason": escalation_reason,
     "promise": promise,
+    "cost_guard": cost_guard,
     "initials": initials,
     "moment": moment,
     "number": number,

@@ -19,6 +19,7 @@ from chassis.serving.wire import optional, word
 from cli.terminal.input_files import COMPONENTS
 from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
 from kernel.activation import LOWERS, TERMS
+from kernel.guard_words import guard_in_words
 from kernel.learning.gain_words import gain_in_words, kind_in_words, rule_in_words
 from kernel.msv import CONFLICT_PARTS
 from kernel.msv.basis import basis_in_words
@@ -243,9 +244,19 @@ def ending(run: Run) -> RenderableType:
             "answered by": f"{run.strategy} {run.model}",
             "outcome": "" if run.outcome == OUTCOME_ANSWERED else word(Outcome, run.outcome).lower() or UNKNOWN,
             "confidence": _confidence(run),
+            "cost guard": guarded(run),
             **resources(run),
         }
     )
+
+
+def guarded(run: Run) -> str:
+    """Describe what the cost guard of a run allowed; empty where there was none."""
+    if not run.HasField("cost_guard"):
+        return ""
+    found = run.cost_guard
+    draft = optional(found, "draft_tokens")
+    return guard_in_words(found.times_system1, draft, found.max_generated_tokens, found.reason)
 
 
 def _confidence(run: Run) -> str:

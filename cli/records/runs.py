@@ -281,6 +281,7 @@ def _facts(run: Run) -> Table:
         "measured state": _measured(run.state) if run.HasField("state") else "",
         "degraded": "; ".join(run.degraded_reasons),
         "promise": promised(run),
+        "cost guard": drawing.guarded(run),
         "tokens": " ".join(f"{stage}: {tokens}" for stage, tokens in spent.items()),
         "cost": cost(optional(run.usage, "cost")),
         "shadow of": _shadow_of(run.shadow) if run.HasField("shadow") else "",
