@@ -59,6 +59,8 @@ class FakeAssessor:
     """Measures a calm state where a text has the word, and little in any other text."""
 
     calls_model = True
+    generations = 1
+    tokens = 0
 
     def fits(self, ledger: Ledger) -> bool:
         """Return whether a generation is left for an answer."""

@@ -53,6 +53,50 @@ async def test_a_deliberation_that_does_not_fit_is_not_started_and_the_draft_is_
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("assessor", ["probe", "hybrid", "draft"])
+async def test_an_assessment_that_draws_samples_waits_for_the_guard(
+    suite: Suite, scripted: ScriptedLLM, assessor: str, stream: bool
+) -> None:
+    text, found = await _answered(suite, "metacog", stream=stream, metacog={"assessor": assessor})
+
+    guard = found["cost_guard"]
+    assert (text, found["strategy"], found["reason"]) == (SHORT, "system1", "envelope")
+    assert (guard["max_generated_tokens"], guard["not_started"]) == (384, "dialectic")
+    assert guard["reason"].startswith("dialectic needs 416 tokens at least, and ")
+    assert len(scripted.bodies) == 1  # the draft, which is the answer
+    assert found["usage"]["completion_tokens"] == guard["draft_tokens"]
+
+
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+@pytest.mark.parametrize("assessor", ["probe", "hybrid"])
+async def test_the_whole_run_stays_within_the_multiple_with_an_assessment(
+    suite: Suite, scripted: ScriptedLLM, assessor: str, api: str
+) -> None:
+    scripted.answer = cast(TROUBLED, system1=LONG, thesis=LONG, antithesis=LONG, resolution=LONG, synthesis=LONG)
+    asked: Api = RestApi(suite.router.rest, ROUTER) if api == "rest" else RpcApi(suite.router.grpc, ROUTER)
+
+    run = (await asked.ask("Answer", question="Why?", assessor=assessor, at_most={"times_system1": 8}))["run"]
+
+    assert run["route"]["assessor"] == assessor
+    draft, *later = scripted.bodies
+    assert draft.get("n", 1) == 1
+    assert "response_format" not in draft
+    assert any(body.get("n", 1) > 1 for body in later)  # the samples of the assessment
+    if run.get("cost_guard"):
+        assert int(run["usage"]["completion_tokens"]) <= int(run["cost_guard"]["max_generated_tokens"])
+
+
+async def test_a_model_that_gives_no_draft_is_asked_once_before_an_assessment_too(
+    suite: Suite, scripted: ScriptedLLM
+) -> None:
+    scripted.fault(ErrorReply(400, "no"))
+
+    _, found = await _answered(suite, "metacog", stream=False, metacog={"assessor": "probe"})
+
+    assert (found["assessor"], found["cost_guard"]) == ("probe", None)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_a_fallback_that_does_not_fit_is_not_started_either(
     suite: Suite, scripted: ScriptedLLM, stream: bool
 ) -> None:

@@ -58,6 +58,7 @@ from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
     ArbitrationOptions,
+    CostGuard,
     DelegationOptions,
     DialecticOptions,
     Event,
@@ -86,6 +87,8 @@ from services.router.service.runs.values import (
     Shadow,
 )
 
+# Samples of an assessment from which it costs more than one rating [count].
+SAMPLING = 2
 # Strategies that ask for votes.
 VOTED = frozenset(VOTING)
 # Samples of the arbiter where a request leaves them open (papers.md 2.1): each may be the answer.
@@ -501,6 +504,11 @@ async def _strategy_events(
             return
 
 
+async def _written(draft: DraftAnswer, _spend: Spend) -> DraftAnswer:
+    """Return a System 1 answer that is written already."""
+    return draft
+
+
 class RunInProgress:
     """A run is in progress until `record` or `record_failure` puts it into the journal."""
 
@@ -566,9 +574,10 @@ class RunInProgress:
 
     async def decided(self, named: Strategy | None) -> Routed:
         """Decide how the request is answered, and return the decision; raises as `decide`."""
-        decision = await decide(self.routing_question(named), self.spend, self._context.routing)
+        question = await self._kept_to_guard_first(self.routing_question(named))
+        decision = await decide(question, self.spend, self._context.routing)
         route = decision.routed
-        self.route, self.draft = route, decision.draft
+        self.route, self.draft = route, decision.draft or self.draft
         self.look_for_kind()
         if not self.is_shadow:
             metrics.count_route(route.system, route.strategy, route.reason, route.decided_by or "", route.activation)
@@ -628,6 +637,40 @@ class RunInProgress:
             kind=self.kind,
         )
 
+    async def _kept_to_guard_first(self, question: RoutingQuestion) -> RoutingQuestion:
+        """Return a question that is still to be decided, or that System 1 answers, since the guard allows nothing else.
+
+        An assessment that draws samples costs more than what it may avoid: so the System 1 answer is written before it,
+        and it is left out where no deliberation fits after it. One rating fits beside any answer.
+        """
+        guard, assessor = self.request.at_most, self._context.routing.assessor(question)
+        if guard is None or assessor is None or assessor.generations < SAMPLING or question.subject is None:
+            return question
+        await self._write_draft(others_vote=False)
+        draft = self.draft
+        if draft is None:
+            return replace(question, subject=replace(question.subject, draft=None))
+        outcome = self._guarded(guard, draft)
+        spent = self._limits.max_generated_tokens - self.spend.ledger.unspent_tokens
+        left = outcome.max_generated_tokens - spent - assessor.tokens
+        needed = {
+            strategy: least_tokens(strategy, outcome.draft_tokens, self.request.max_tokens)
+            for strategy in self._context.routing.deliberations(question, draft.text)
+        }
+        if needed and min(needed.values()) > left:
+            strategy = min(needed, key=needed.__getitem__)
+            reason = f"{strategy} needs {needed[strategy]} tokens at least, and {max(0, left)} would be left"
+            reason += f" of {outcome.max_generated_tokens} after an assessment"
+            self._guard = replace(outcome, not_started=strategy, reason=reason)
+            return replace(question, named=Strategy.SYSTEM_ONE, reason="envelope")
+        return replace(question, subject=replace(question.subject, draft=partial(_written, draft)))
+
+    def _guarded(self, guard: CostGuard, draft: DraftAnswer) -> CostGuardOutcome:
+        """Return what a guard allows, given the System 1 answer."""
+        tokens = draft.tokens or self.spend.ledger.usage([DRAFT_STAGE]).completion_tokens or None
+        most = min(most_tokens(guard.times_system1, tokens), self._limits.max_generated_tokens)
+        return CostGuardOutcome(times_system1=guard.times_system1, max_generated_tokens=most, draft_tokens=tokens)
+
     async def kept_to_guard(self, chosen: Strategy, policy_row: str) -> Strategy:
         """Return the strategy, or System 1 where the cost guard leaves too little for it; the guard holds from here on.
 
@@ -637,18 +680,12 @@ class RunInProgress:
         guard = self.request.at_most
         if guard is None or chosen is Strategy.SYSTEM_ONE:
             return chosen
-        if self.draft is None:
+        if self.draft is None and not self._draft_problem:
             await self._write_draft(others_vote=self._others_vote(chosen, policy_row))
         if self.draft is None:
             return chosen
-        tokens = self.draft.tokens or self.spend.ledger.usage([DRAFT_STAGE]).completion_tokens or None
-        most = most_tokens(guard.times_system1, tokens)
-        self.spend.ledger.lower_tokens(most)
-        self._guard = CostGuardOutcome(
-            times_system1=guard.times_system1,
-            max_generated_tokens=min(most, self._limits.max_generated_tokens),
-            draft_tokens=tokens,
-        )
+        self._guard = self._guarded(guard, self.draft)
+        self.spend.ledger.lower_tokens(self._guard.max_generated_tokens)
         return chosen if self.fits_guard(chosen) else Strategy.SYSTEM_ONE
 
     def _order(self, chosen: Strategy) -> Sequence[tuple[Strategy, Strategy | None]]:

@@ -529,9 +529,13 @@ class Assessor(Protocol):
 
     Attributes:
         calls_model: Whether it calls a model.
+        generations: Samples that it draws at most [count].
+        tokens: Tokens that these may have in all [count].
     """
 
     calls_model: bool
+    generations: int
+    tokens: int
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         """Return the state, measured inside `spend`; never raises."""
@@ -551,18 +555,20 @@ class CompositeAssessor:
 
     Attributes:
         calls_model: Whether it calls a model.
+        generations: As given.
+        tokens: As given.
     """
 
     def __init__(self, name: str, measures: Sequence[Measure], *, generations: int, tokens: int) -> None:
         self.name = name
         self.calls_model = generations > 0
         self._measures = measures
-        self._generations = generations
-        self._tokens = tokens
+        self.generations = generations
+        self.tokens = tokens
 
     def fits(self, ledger: Ledger) -> bool:
         """Return whether the envelope carries the assessment and still an answer of a few words."""
-        return ledger.generations_left > self._generations and ledger.tokens_left >= self._tokens + LEAST_ANSWER_TOKENS
+        return ledger.generations_left > self.generations and ledger.tokens_left >= self.tokens + LEAST_ANSWER_TOKENS
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         """Return the state that the measures give together."""

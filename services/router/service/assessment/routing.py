@@ -198,6 +198,25 @@ class RoutingContext:
     gains: Callable[[], GainsByKind] = lambda: NO_GAINS
     minimum_gain: float = MINIMUM_GAIN
 
+    def assessor(self, question: "RoutingQuestion") -> Assessor | None:
+        """Return the assessor that measures the state of a question; None where it needs none.
+
+        Raises:
+            UnknownAssessor: For an assessor that the router does not have.
+        """
+        if question.msv is not None or question.named is not None:
+            return None
+        cache, subject = None if question.assessor else self.cache, question.subject
+        if cache is not None and subject is not None and cache.earlier(subject) is not None:
+            return None
+        return self.assessors.named(question.assessor, streamed=question.streamed)
+
+    def deliberations(self, question: "RoutingQuestion", draft: str) -> Sequence[Strategy]:
+        """Return what may answer a question instead of System 1, once its System 1 answer is known."""
+        rows = [Strategy(row.strategy) for row in self.policy.rows] if self.policy is not None else []
+        possible = dict.fromkeys([_system_two(question, draft, self), *rows])
+        return [strategy for strategy in possible if strategy is not Strategy.SYSTEM_ONE]
+
     async def kind(self, question: str, *, timeout_s: float) -> QuestionKind:
         """Return the kind of a question; never fails, and takes half a second at most."""
         if self.kinds is None:

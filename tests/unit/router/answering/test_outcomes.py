@@ -46,6 +46,8 @@ class NoAssessment:
     """An assessor that no request needs which names its strategy."""
 
     calls_model = True
+    generations = 1
+    tokens = 0
 
     def fits(self, ledger: Ledger) -> bool:
         """Return that it can be afforded."""

@@ -49,6 +49,8 @@ class Chats:
     """
 
     calls_model = True
+    generations = 1
+    tokens = 0
 
     def __init__(self, **limits: Any) -> None:  # noqa: ANN401
         self.clock = Clock()

@@ -82,6 +82,8 @@ class Router:
     """A router whose state, kinds and gains are set by hand."""
 
     calls_model = True
+    generations = 1
+    tokens = 0
 
     def __init__(self, gains: Mapping[str, Gain], msv: MSV = CALM, **more: Any) -> None:  # noqa: ANN401
         self.kinds, self.msv = Kinds(), msv

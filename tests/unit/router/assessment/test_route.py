@@ -30,6 +30,8 @@ class Troubled:
     """An assessor of one rating that always asks for deliberation."""
 
     calls_model = True
+    generations = 1
+    tokens = 0
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         return Assessment(msv=MSV(correctness=0.0, conflict=1.0, importance=1.0), assessor="fake")
