@@ -386,7 +386,8 @@ async def test_the_one_experience_of_a_key_is_found_among_thousands_of_others(pl
     )
     async with engine.begin() as connection:
         rows_of_crowd = [{"run_id": new_id(), "vector": vector_text(row)} for row in rows]
-        await connection.execute(text(crowd), rows_of_crowd)
+        for first in range(0, len(rows_of_crowd), 50):  # the connection waits 5 s for one statement
+            await connection.execute(text(crowd), rows_of_crowd[first : first + 50])
         await connection.execute(text("ANALYZE router.experiences"))
     await engine.dispose()
 
