@@ -13,7 +13,7 @@ END_TO_END = "tests/e2e"
 LONG_FOLDERS = (END_TO_END, "tests/faults", "tests/browser", "tests/compose", "tests/integration")
 
 
-class Files(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types
+class Files(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """This gives a process the tests of a whole file, and those of `e2e` to one process, in the order of collection."""
 
     def _split_scope(self, nodeid: str) -> str:

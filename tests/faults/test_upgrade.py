@@ -22,8 +22,7 @@ from chassis.json_text import dumps
 from chassis.schema.locks import SchemaLocked
 from configuration.services import WITH_SCHEMA
 from kernel.confidence.rules import Checker, ConfidenceSource
-from services.delegation.service.processing import StoredTask
-from services.delegation.service.task_records import TaskConfidence
+from services.delegation.service.task_records import StoredTask, TaskConfidence
 from services.delegation.service.values import TaskFeedbackResponse
 from services.router.service.feedback.feedback import SubmitFeedbackResponse
 from services.router.service.runs.values import Run

@@ -376,11 +376,12 @@ async def test_a_cascade_on_whole_replies_is_counted_in_the_metrics(
     models.strong.answer = lambda _: ['{"v": 3}']
     before = await _metrics(router)
     schema = {"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]}
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "v", "schema": schema}}
     async with AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client:
         answer: Any = await client.chat.completions.create(
             model="metacog/cascade",
             messages=[{"role": "user", "content": QUESTION}],
-            response_format={"type": "json_schema", "json_schema": {"name": "v", "schema": schema}},
+            response_format=wanted,
         )
     now = await _metrics(router)
 
