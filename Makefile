@@ -42,6 +42,7 @@ test-fast: setup-dev ## run the unit and contract tests, without a real model, i
 # What each fault did; `make docs` makes the table of docs/evaluation/faults.md from it. Empty: it is only printed.
 METACOG_TEST_FAULTS ?= docs/evaluation/faults.json
 test-hard: setup-test ## break the real parts: frozen, killed, full, locked; hostile callers; `make test` runs the quick ones
+	@$(PYTHON) embedded/bootstrap.py --dev --proxy
 	@METACOG_TEST_FAULTS=$(METACOG_TEST_FAULTS) $(BIN)/python -m pytest -n $(WORKERS) -m "hard or not hard" tests/faults $(ARGS)
 
 soak: setup-dev ## run the suite under mixed load for an hour, and report what is lost and what grows; ARGS="--minutes 5"

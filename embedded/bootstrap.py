@@ -1,6 +1,6 @@
 """Creates `.venv` and installs the suite's packages: the first step of `make up`, with only Python and make.
 
-    python3 embedded/bootstrap.py [--dev] [--browser] [--no-model]
+    python3 embedded/bootstrap.py [--dev] [--browser] [--proxy] [--no-model]
 
 It uses the standard library only, and no syntax newer than Python 3.7, so that an old Python prints a message and no
 traceback. A second run reads one stamp file and returns at once if the packages are current.
@@ -10,6 +10,7 @@ Environment:
     METACOG_ENCODER_URL      an OpenAI-compatible embeddings server of your own; no encoder is installed.
     METACOG_INFERENCE_URL    an OpenAI-compatible server of your own; the small model is not downloaded.
     METACOG_TEST_BROWSER     a Chromium or Chrome of your own for the tests of the console.
+    METACOG_TEST_NGINX       an nginx of your own for the tests behind a proxy.
     METACOG_HOME             folder of models, data and logs (default `.metacog` in the repository).
 """
 
@@ -290,13 +291,41 @@ def ensure_browser() -> None:
     )
 
 
+def ensure_nginx() -> None:
+    """Unpack nginx for the tests behind a proxy if it is missing, or print how to install it; nothing is started."""
+    folder = home() / "nginx"
+    if os.environ.get("METACOG_TEST_NGINX") or shutil.which("nginx") or (folder / "usr" / "sbin" / "nginx").exists():
+        return
+    if shutil.which("apt-get") and shutil.which("dpkg"):
+        print_line("nginx, for the tests behind a proxy: about 1 MB to download")
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            subprocess.run(["apt-get", "update", "-q"], capture_output=True, check=False, env=UNATTENDED)
+        fetched = ["apt-get", "download", "-q", "nginx", "nginx-common"]
+        ran = subprocess.run(fetched, capture_output=True, text=True, check=False, env=UNATTENDED, cwd=folder)
+        for package in sorted(folder.glob("*.deb")):
+            ran = subprocess.run(["dpkg", "-x", str(package), str(folder)], capture_output=True, text=True, check=False)
+        if (folder / "usr" / "sbin" / "nginx").exists():
+            return
+        print_line("\n".join(ran.stderr.splitlines()[-5:]))
+    print_line(
+        "The tests behind a proxy need nginx, which is not installed. On Debian and Ubuntu (as root):\n"
+        "    apt-get install -y nginx\n"
+        "or set METACOG_TEST_NGINX to the program. All other tests run without it."
+    )
+
+
+def home() -> Path:
+    """Return the folder of models, data and logs."""
+    return Path(os.environ.get("METACOG_HOME") or ROOT / ".metacog").absolute()
+
+
 def fetch_model() -> None:
     """Download the small model, unless it is present or METACOG_INFERENCE_URL is set."""
     if os.environ.get("METACOG_INFERENCE_URL"):
         return
-    home = Path(os.environ.get("METACOG_HOME") or ROOT / ".metacog").absolute()
-    command = [str(venv_python()), "-m", "embedded.model", "--home", str(home)]
-    if (home / "models" / "smollm2-135m-instruct.q4_1.gguf").exists():
+    command = [str(venv_python()), "-m", "embedded.model", "--home", str(home())]
+    if (home() / "models" / "smollm2-135m-instruct.q4_1.gguf").exists():
         return
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
         raise SetupFailed("The small model could not be downloaded; set METACOG_INFERENCE_URL to use another server.")
@@ -307,6 +336,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Create .venv and install the suite's packages.")
     parser.add_argument("--dev", action="store_true", help="with the tools for testing and checking")
     parser.add_argument("--browser", action="store_true", help="with Chromium, for the tests of the console")
+    parser.add_argument("--proxy", action="store_true", help="with nginx, for the tests behind a proxy")
     parser.add_argument("--no-model", action="store_true", help="without the small language model")
     arguments = parser.parse_args()
     try:
@@ -319,6 +349,8 @@ def main() -> int:
             fetch_model()
         if arguments.browser:
             ensure_browser()
+        if arguments.proxy:
+            ensure_nginx()
     except SetupFailed as error:
         print_line(f"\n{error}")
         return 1
