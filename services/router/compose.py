@@ -40,25 +40,25 @@ from services.router.core.retries import FIRST_S
 from services.router.metrics import count_cascade
 from services.router.openai_rest import batches, chat, files, messages, passed, responses
 from services.router.service.answering.admission import Admission
-from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
+from services.router.service.answering.answer import answer
+from services.router.service.answering.default_limits import default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.measured_state import AskedQuestion
+from services.router.service.answering.run_in_progress import AnswerContext
+from services.router.service.answering.strategy_task import AnswerStrategy
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.values import CostGuard
 from services.router.service.answering.vote_plans import VotePlans
 from services.router.service.answering.voting import CascadeCounter, Voting
 from services.router.service.assessment.assessors import Assessors, Known, assess, build_assessors
+from services.router.service.assessment.composite_assessor import Assessor
+from services.router.service.assessment.experience_matching import ExperienceMatching
 from services.router.service.assessment.kinds import EVERY_S as KINDS_EVERY_S
 from services.router.service.assessment.kinds import KindsInForce
-from services.router.service.assessment.measures import (
-    AffectMeasure,
-    Assessor,
-    ExperienceMatching,
-    ExperienceMeasure,
-    MeaningSimilarity,
-)
+from services.router.service.assessment.measures import AffectMeasure, ExperienceMeasure
 from services.router.service.assessment.routing import DecisionCache, RoutingConfig, RoutingContext, route
 from services.router.service.assessment.routing_config import routing_config
+from services.router.service.assessment.short_answers import MeaningSimilarity
 from services.router.service.batches.batches import Batches, BatchStore
 from services.router.service.batches.files import FileLimits, Files
 from services.router.service.batches.line_answers import LineAnswers

@@ -27,8 +27,9 @@ from kernel.votes.drafts import draft_type
 from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import VoteOutcome, VoteSource, default_agree, source_parts
 from services.router.core.partial_accounts import spent_by, with_spent
-from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
+from services.router.service.answering.run_in_progress import given_options
 from services.router.service.answering.stop_texts import until_stop
+from services.router.service.answering.strategy_task import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.values import (
     AnswerToken,
     ArbitrationOptions,

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from chassis.serving.rest import Json, caller, query, query_parameters, until_disconnect, wants_events
 from chassis.serving.sse import event_stream
 from chassis.serving.wire import event_name
-from services.router.service.answering.answer import RequestOrigin
+from services.router.service.answering.run_in_progress import RequestOrigin
 from services.router.service.answering.values import AnswerRequest, Event, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
 from services.router.service.calibration.calibration import CalibrationUseCases

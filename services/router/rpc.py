@@ -14,7 +14,7 @@ from chassis.serving.auth import Keyring
 from chassis.serving.rpc import Context, caller
 from chassis.serving.stored import readable, unreadable
 from chassis.serving.wire import event_to_proto, from_proto, known_part, to_proto
-from services.router.service.answering.answer import RequestOrigin
+from services.router.service.answering.run_in_progress import RequestOrigin
 from services.router.service.answering.values import AnswerRequest, Event, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
 from services.router.service.calibration.calibration import CalibrationUseCases

@@ -19,6 +19,7 @@ from console.pages.ask import MAX_QUESTION_BYTES
 from console.settings import Settings as ConsoleSettings
 from console.site import MAX_FORM_BYTES
 from services.arbiter.compose import PROGRAM_MEMORY_BYTES, PROGRAMS_AT_ONCE
+from services.router.openai_rest import chat, files, messages, passed, responses
 from services.router.settings import Settings as RouterSettings
 
 ROOT = Path(__file__).parents[2]
@@ -134,26 +135,40 @@ def test_secrets_reach_containers_as_files_only(services: dict[str, Any]) -> Non
         assert [key for key in bare if not str(settings[key]).startswith("/run/secrets/")] == [], name
 
 
-def proxied() -> dict[tuple[int, str], int]:
-    """The largest body that the example of TLS takes, by port and path [bytes]."""
+def proxied() -> dict[tuple[int, str], tuple[int, str]]:
+    """The largest body that the example of TLS takes [bytes], and its block, by port and place."""
     text = (ROOT / "docker/tls/nginx.conf").read_text()
     units, largest = {"k": 1024, "m": 1024**2}, {}
     for server in re.split(r"^    server \{", text, flags=re.MULTILINE)[1:]:
         port = int(re.findall(r"listen (\d+)", server)[0])
-        places = re.split(r"^        location (?:= )?(\S+) \{", server, flags=re.MULTILINE)
+        places = re.split(r"^        location (?:= )?(\S.*) \{", server, flags=re.MULTILINE)
         for place, block in zip(["", *places[1::2]], places[::2], strict=True):
             for number, unit in re.findall(r"client_max_body_size (\d+)([km]);", block):
-                largest[port, place] = int(number) * units[unit]
+                largest[port, place] = int(number) * units[unit], block
     return largest
+
+
+def proxied_router(path: str) -> tuple[int, str]:
+    """The largest body of a path of the router [bytes], and its block: a pattern comes before a prefix."""
+    found = {place: one for (port, place), one in proxied().items() if port == 8443}
+    patterns = [place for place in found if place.startswith("~ ") and re.search(place[2:], path)]
+    prefixes = [place for place in found if not place.startswith("~ ") and path.startswith(place)]
+    return found[patterns[0] if patterns else max(prefixes, key=len)]
 
 
 def test_the_example_of_tls_takes_bodies_as_large_as_the_suite_does() -> None:
     router, console = RouterSettings.model_construct(), ConsoleSettings.model_construct()
+    chats = (chat.CHAT_PATH, responses.PATH, *messages.PATHS)
+    expected = {
+        "/v1/answers": router.max_body_bytes,
+        **dict.fromkeys(chats, router.chat_max_body_bytes),
+        **dict.fromkeys(passed.PATHS, router.passed_max_body_bytes),
+        "/v1/knowledge": router.knowledge_max_body_bytes,
+        files.PATH: router.file_max_bytes + 1024**2,
+    }
 
-    assert proxied() == {
-        (8443, ""): router.max_body_bytes,
-        (8443, "/v1/chat/completions"): router.chat_max_body_bytes,
-        (8443, "/v1/knowledge"): router.knowledge_max_body_bytes,
+    assert {path: proxied_router(path)[0] for path in expected} == expected
+    assert {place: one for place, (one, _) in proxied().items() if place[0] != 8443} == {
         (8444, ""): router.max_message_bytes + 1024**2,
         (8445, ""): MAX_FORM_BYTES,
         (8445, "/ask"): MAX_QUESTION_BYTES,
@@ -162,12 +177,9 @@ def test_the_example_of_tls_takes_bodies_as_large_as_the_suite_does() -> None:
     }
 
 
-def test_the_example_of_tls_keeps_no_large_chats_in_its_small_memory() -> None:
-    text = (ROOT / "docker/tls/nginx.conf").read_text()
-
-    [chats] = re.findall(r"location /v1/chat/completions \{(.*?)\}", text, flags=re.DOTALL)
-
-    assert "proxy_request_buffering off;" in chats
+@pytest.mark.parametrize("path", [chat.CHAT_PATH, responses.PATH, *messages.PATHS, files.PATH])
+def test_the_example_of_tls_keeps_no_large_bodies_in_its_small_memory(path: str) -> None:
+    assert "proxy_request_buffering off;" in proxied_router(path)[1]
 
 
 def test_the_example_of_tls_bounds_what_one_address_may_do() -> None:

@@ -25,10 +25,10 @@ from services.router.compose import Parts, RouterDatabase
 from services.router.core.batch_states import BatchStatus, Step
 from services.router.core.feedback import is_right
 from services.router.errors import BatchNotFound, FileNotFound
-from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.measured_state import AskedQuestion
+from services.router.service.answering.strategy_task import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerToken, RelayedEvent
-from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.composite_assessor import Assessment
 from services.router.service.assessment.subject import Subject
 from services.router.service.batches.values import (
     ClaimedLine,

@@ -49,7 +49,7 @@ from services.router.compose import (
 )
 from services.router.core.calibration import FittingRules
 from services.router.service.answering.admission import Admission
-from services.router.service.assessment.measures import ExperienceMatching
+from services.router.service.assessment.experience_matching import ExperienceMatching
 from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase

@@ -29,7 +29,7 @@ from services.assigner.compose import compose
 from services.assigner.service.values import DeliberateRequest, DeliberationFinished
 from services.router import prompts as router_prompts
 from services.router.relay import Relay, RelayedCall
-from services.router.service.answering.answer import StrategyResult, StrategyTask
+from services.router.service.answering.strategy_task import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assessors import build_assessors
 from services.router.service.assessment.subject import DraftAnswer, Subject

@@ -12,7 +12,7 @@ from services.router.openai_rest import batch_shapes
 from services.router.openai_rest.files import page_of
 from services.router.service.batches.batches import WINDOW, Batches
 from services.router.service.batches.values import ListBatchesRequest, RequestBatch
-from services.router.service.gateway.chat_completions import error_body
+from services.router.service.gateway.chat_reply import error_body
 
 PATH = "/v1/batches"
 

@@ -11,9 +11,9 @@ from chassis.serving.rest import Application, Json, caller, problem, until_disco
 from chassis.serving.wire import body_of_json
 from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
-from services.router.service.gateway import chat_completions
-from services.router.service.gateway.chat_completions import error_body
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
+from services.router.service.gateway.chat_reply import error_body
+from services.router.service.gateway.chat_request import MODELS, unknown_model
 from services.router.service.gateway.chat_stream import Writer
 
 CHAT_PATH = "/v1/chat/completions"
@@ -35,7 +35,7 @@ def add_paths(app: Application, gateway: ChatGateway, encoder: Callable[[], Awai
     began = int(time.time())
 
     async def listed() -> Mapping[str, Mapping[str, Any]]:
-        own: dict[str, Mapping[str, Any]] = {name: {"kind": "strategy"} for name in chat_completions.MODELS}
+        own: dict[str, Mapping[str, Any]] = {name: {"kind": "strategy"} for name in MODELS}
         own |= {name: {"kind": "alias", "model": model} for name, model in gateway.aliases.items()}
         known = own | {name: about for name, about in (await offered.described()).items() if name not in own}
         if encoding := await encoder():
@@ -64,7 +64,7 @@ def add_paths(app: Application, gateway: ChatGateway, encoder: Callable[[], Awai
         """
         entries = await listed()
         if model not in entries:
-            return problem(chat_completions.unknown_model(model, await offered.names()), error_body)
+            return problem(unknown_model(model, await offered.names()), error_body)
         return Json(entries[model])
 
     @app.post(CHAT_PATH, openapi_extra=shapes.CREATE_CHAT_COMPLETION)

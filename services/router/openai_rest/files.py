@@ -12,7 +12,7 @@ from chassis.serving.sse import ClosingStream
 from services.router.openai_rest import batch_shapes
 from services.router.service.batches.files import Files
 from services.router.service.batches.values import ListFilesRequest, StoredFile
-from services.router.service.gateway.chat_completions import error_body
+from services.router.service.gateway.chat_reply import error_body
 
 PATH = "/v1/files"
 

@@ -7,7 +7,7 @@ from chassis.serving.rest import Application, caller, until_disconnect
 from chassis.serving.wire import body_of_json
 from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import StreamFormat, streamed_reply, whole_reply
-from services.router.service.gateway.chat_completions import error_body
+from services.router.service.gateway.chat_reply import error_body
 from services.router.service.passing.calls import PassedRequest, passed_chunks, whole_passed_reply
 from services.router.service.passing.endpoints import ENDPOINTS, PassedEndpoint
 from services.router.service.passing.gateway import PassingGateway

@@ -15,7 +15,7 @@ from chassis.serving.rest import Json, Shape, problem
 from chassis.serving.sse import HEARTBEAT, HEARTBEAT_S, ClosingStream, in_batches
 from kernel.errors import MetacogError
 from services.router.service.answering.values import PassedThrough, RunFinished, RunStarted
-from services.router.service.gateway.chat_completions import error_body
+from services.router.service.gateway.chat_reply import error_body
 from services.router.service.gateway.chat_stream import DONE, data
 from services.router.service.runs.values import Run
 

@@ -11,8 +11,8 @@ from kernel.errors import MetacogError
 from services.router.openai_rest import shapes
 from services.router.openai_rest.replies import Chunks, Events, StreamFormat, streamed_reply, whole_reply
 from services.router.service.answering.values import RunFinished
-from services.router.service.gateway.chat_completions import error_body
 from services.router.service.gateway.chat_gateway import ChatGateway, StartedChat
+from services.router.service.gateway.chat_reply import error_body
 from services.router.service.gateway.chat_stream import Writer
 from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.gateway.response_reply import ResponseWriter, response_of

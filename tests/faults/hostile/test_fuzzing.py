@@ -32,7 +32,7 @@ from chassis.serving.contract import http_rule
 from chassis.serving.wire import to_proto
 from configuration.services import SERVICES
 from kernel.errors import Code
-from services.router.service.gateway.chat_completions import ERROR_CODES
+from services.router.service.gateway.chat_reply import ERROR_CODES
 from tests.support.hostile.messages import messages, mutated
 from tests.support.hostile.suite import Suite, authorization, suite
 from tests.support.models.scripted_llm import ScriptedLLM

@@ -27,7 +27,7 @@ from kernel.envelope import Envelope
 from kernel.msv.assessors import AssessorName
 from kernel.msv.experience import ExperienceWeights
 from kernel.outcomes import Outcome
-from services.router.service.assessment.measures import ExperienceMatching
+from services.router.service.assessment.experience_matching import ExperienceMatching
 from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
 from services.router.service.knowledge.values import (

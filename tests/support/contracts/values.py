@@ -11,11 +11,27 @@ from typing import Any, get_args, get_type_hints
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from chassis.calls.values import ListCallsRequest
 from chassis.serving.wire import event_name, is_map
 from tests.support.contracts.messages import SERVICES
 
 # Requests of one or two plain arguments, which a service hands to its use case without a value.
-WITHOUT_VALUE = frozenset({"metacog.router.v1.GetRunRequest", "metacog.router.v1.DeleteKnowledgeRequest"})
+WITHOUT_VALUE = frozenset(
+    {
+        "metacog.router.v1.GetRunRequest",
+        "metacog.router.v1.DeleteKnowledgeRequest",
+        "metacog.delegation.v1.GetTaskRequest",
+        "metacog.arbiter.v1.GetArbitrationRequest",
+        "metacog.arbiter.v1.GetVoteRequest",
+        "metacog.assigner.v1.GetDeliberationRequest",
+    }
+)
+# Values that several services share.
+SHARED: Mapping[str, type] = {
+    "metacog.arbiter.v1.ListArbitrationsRequest": ListCallsRequest,
+    "metacog.arbiter.v1.ListVotesRequest": ListCallsRequest,
+    "metacog.assigner.v1.ListDeliberationsRequest": ListCallsRequest,
+}
 # Values whose names the other services' values have too, and so another name than their messages.
 RENAMED: Mapping[str, str] = {
     "metacog.delegation.v1.SubmitFeedbackRequest": "TaskFeedbackRequest",
@@ -66,7 +82,8 @@ def _pairs(service: str) -> Iterator[Pair]:
                     assert field.message_type is not None
                     yield Pair(service, field.message_type, by_event.get(field.name), field.name, message)
             elif message.full_name not in WITHOUT_VALUE:
-                yield Pair(service, message, kinds.get(RENAMED.get(message.full_name, message.name)))
+                named = kinds.get(RENAMED.get(message.full_name, message.name))
+                yield Pair(service, message, SHARED.get(message.full_name, named))
 
 
 def _kinds(service: str) -> Mapping[str, type]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kernel.roles import FINAL_STAGE
 from services.router.core.stop_texts import StopFilter, before_stop
-from services.router.service.answering.answer import StrategyEvent, StrategyResult
+from services.router.service.answering.strategy_task import StrategyEvent, StrategyResult
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from inference import BackendModelClients, Call, Completion, Spend, WorkKind
 from kernel.conversation import Turn, chat_of_turns
 from kernel.outcomes import Outcome
-from services.router.service.answering.answer import StrategyResult, StrategyTask
+from services.router.service.answering.strategy_task import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest, AnswerToken
 from services.router.service.assessment.subject import DRAFT_STAGE, DraftAnswer, Drafter
 from services.router.service.assessment.values import Routed

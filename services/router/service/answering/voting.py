@@ -18,7 +18,6 @@ from kernel.votes.probability import ProbabilityModel, VoteEvidence
 from kernel.votes.promise import ESCALATED_LEVEL, PromiseLevels
 from kernel.votes.votes import VoteOutcome
 from services.router.metrics import count_cascade
-from services.router.service.answering.answer import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.promised_answers import (
     FIRST_LOST,
     NOT_COMPARED,
@@ -28,6 +27,7 @@ from services.router.service.answering.promised_answers import (
     run_agreement,
     withheld,
 )
+from services.router.service.answering.strategy_task import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.values import AnswerToken
 from services.router.service.answering.vote_plans import is_comparable_request

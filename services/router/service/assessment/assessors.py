@@ -20,25 +20,25 @@ from kernel.values import value
 from kernel.votes.prior import SHIPPED_PRIOR
 from services.router.errors import UnknownAssessor
 from services.router.service.answering.values import AnswerRequest
+from services.router.service.assessment.composite_assessor import Assessment, Assessor, CompositeAssessor
 from services.router.service.assessment.measures import (
-    CHECK_TOKENS,
-    SAMPLE_TOKENS,
-    SAMPLES,
     STAGE,
-    Assessment,
-    Assessor,
-    CompositeAssessor,
-    DraftMeasure,
     Measure,
-    ProbeMeasure,
     RatingModelClient,
-    ShortAnswerModelClient,
-    ShortAnswerSampler,
-    Similarities,
     importance_measure,
     rating_measure,
 )
 from services.router.service.assessment.prospective import KindShareMeasure, PolicyImportanceMeasure
+from services.router.service.assessment.short_answers import (
+    CHECK_TOKENS,
+    SAMPLE_TOKENS,
+    SAMPLES,
+    DraftMeasure,
+    ProbeMeasure,
+    ShortAnswerModelClient,
+    ShortAnswerSampler,
+    Similarities,
+)
 from services.router.service.assessment.subject import DrafterFactory, Subject
 from services.router.service.assessment.values import AssessRequest, AssessResponse
 

@@ -31,8 +31,8 @@ from services.router.core.task_change import decision_holds, turn_kind
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.answering.vote_drafts import voting_draft
 from services.router.service.assessment.assessors import Assessors
+from services.router.service.assessment.composite_assessor import Assessment, Assessor
 from services.router.service.assessment.cost_reserve import affords_assessment, answer_reserved
-from services.router.service.assessment.measures import Assessment, Assessor
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import KindGain, Routed, RouteRequest, RouteResponse
 

@@ -11,8 +11,9 @@ from chassis.serving.named_errors import named_error
 from kernel.errors import MetacogError
 from kernel.values import value
 from services.router.service.answering.values import PassedThrough, RunFinished
-from services.router.service.gateway.chat_completions import error_body, repeatable_options, whole_completion
 from services.router.service.gateway.chat_gateway import ChatGateway
+from services.router.service.gateway.chat_reply import error_body, whole_completion
+from services.router.service.gateway.chat_request import repeatable_options
 from services.router.service.gateway.continuation import Continuation
 from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.gateway.response_reply import response_of

@@ -6,20 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inference import BackendModelClients
-from services.router.service.answering.answer import AnswerContext, answer
+from services.router.service.answering.answer import answer
+from services.router.service.answering.run_in_progress import AnswerContext
 from services.router.service.answering.values import CostGuard
-from services.router.service.gateway.chat_completions import (
-    ChatRequest,
-    Passthrough,
-    guarded,
-    model_name,
-    parsed_request,
-    whole_completion,
-)
+from services.router.service.gateway.chat_reply import whole_completion
+from services.router.service.gateway.chat_request import ChatRequest, guarded, model_name, parsed_request
 from services.router.service.gateway.citations import Search, cited_in, with_sources
 from services.router.service.gateway.formatted_answer import strategies_in_format
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.gateway.passthrough import Passthrough
 from services.router.service.runs.values import CallKind, Run
 
 REASON = "x-metacog-reason"

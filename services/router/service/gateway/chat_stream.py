@@ -12,8 +12,8 @@ from inference import parse_event, parse_object
 from services.router.service.answering.stop_texts import restarts_answer
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import Routed
-from services.router.service.gateway import chat_completions
-from services.router.service.gateway.chat_completions import ChatRequest
+from services.router.service.gateway import chat_reply
+from services.router.service.gateway.chat_request import ChatRequest
 from services.router.service.gateway.citations import cited_in
 from services.router.service.runs.values import FellBack, Run
 
@@ -30,7 +30,7 @@ class Writer:
 
     def __init__(self, run_id: str, chat: ChatRequest) -> None:
         self._chat = chat
-        self._head = chat_completions.head(run_id, int(time.time()), chat, "chat.completion.chunk")
+        self._head = chat_reply.head(run_id, int(time.time()), chat, "chat.completion.chunk")
         self._backend = _BackendChunks(own=self._head, include_usage=chat.include_usage)
         self._sent = ""
         self._has_role = False
@@ -104,7 +104,7 @@ class Writer:
         if self._backend.began:
             last = self._backend.last or self._chunk({}, run.finish_reason or "stop")
             return self._ended(last, run, self._backend.usage)
-        rest = self._rest(chat_completions.content(run, self._chat.options))
+        rest = self._rest(chat_reply.content(run, self._chat.options))
         pieces = [self._content(rest)] if rest.strip() else []
         delta = {} if self._has_role else {"role": "assistant", "content": ""}
         return [*pieces, *self._ended(self._chunk(delta, run.finish_reason or "stop"), run, {})]
@@ -119,8 +119,8 @@ class Writer:
 
     def _ended(self, last: Mapping[str, Any], run: Run, usage: Mapping[str, Any]) -> list[bytes]:
         """Return the chunk that ends the choice and, if asked for, one with usage alone; the last explains the run."""
-        totals = {**usage, **chat_completions.usage(run)}
-        explained = {"metacog": chat_completions.explanation(run, cited_in(self._chat, run))}
+        totals = {**usage, **chat_reply.usage(run)}
+        explained = {"metacog": chat_reply.explanation(run, cited_in(self._chat, run))}
         if self._chat.include_usage:
             head = {name: last[name] for name in self._head if name in last}
             return [data({**last, "usage": None}), data({**head, "choices": [], "usage": totals, **explained})]
@@ -167,7 +167,7 @@ class _BackendChunks:
         if not chunk.get("choices"):
             return []
         ready = self._released()
-        self.last = {**chat_completions.without_server_fields(chunk), **self._own}
+        self.last = {**chat_reply.without_server_fields(chunk), **self._own}
         return ready
 
     def _released(self) -> list[bytes]:
@@ -197,7 +197,7 @@ class _BackendChunks:
             return raw
         self._replacements = _replacements(chunk, self._own)
         renamed = _replaced(raw, self._replacements)
-        return data({**chat_completions.without_server_fields(chunk), **self._own}) if renamed is None else renamed
+        return data({**chat_reply.without_server_fields(chunk), **self._own}) if renamed is None else renamed
 
 
 # The name of a field in quotes, the field with its value as the model server writes it, and the field as we write it.
@@ -218,7 +218,7 @@ def _replacements(chunk: Mapping[str, Any], own: Mapping[str, Any]) -> Sequence[
     ]
 
 
-_SERVER_FIELDS = tuple(map(dumps, sorted(chat_completions.SERVER_FIELDS)))
+_SERVER_FIELDS = tuple(map(dumps, sorted(chat_reply.SERVER_FIELDS)))
 
 
 def _replaced(raw: bytes, replacements: Sequence[Replacement]) -> bytes | None:

@@ -10,8 +10,8 @@ from kernel.conversation import conversation, latest_texts, turns_of_chat
 from kernel.errors import MetacogError
 from kernel.values import value
 from services.router import prompts
-from services.router.service.answering.answer import messages_digest
-from services.router.service.gateway.chat_completions import ChatRequest, Citation
+from services.router.service.answering.run_in_progress import messages_digest
+from services.router.service.gateway.chat_request import ChatRequest, Citation
 from services.router.service.knowledge.values import KnowledgeKind, SearchKnowledgeRequest, SearchKnowledgeResponse
 from services.router.service.runs.values import Run
 

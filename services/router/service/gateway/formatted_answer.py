@@ -7,9 +7,9 @@ from dataclasses import replace
 from inference import BackendModelClients, Spend, WorkKind, text_of
 from kernel.policy import VOTING, Strategy
 from services.router import prompts
-from services.router.service.answering.answer import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
+from services.router.service.answering.strategy_task import AnswerStrategy, StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerToken, PassedThrough
-from services.router.service.gateway.chat_completions import DELIBERATIONS, ChatRequest
+from services.router.service.gateway.chat_request import DELIBERATIONS, ChatRequest
 from services.router.service.gateway.reply_votes import ReplyVotes, read_reply
 from services.router.service.gateway.whole_replies import chunks_of, first_choice
 

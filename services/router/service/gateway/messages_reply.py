@@ -9,7 +9,7 @@ from chassis.json_text import InvalidJson, loads
 from chassis.serving.sse import sse
 from inference import EventParser, object_of, objects_of, parse_object, text_of
 from kernel.errors import Code, MetacogError
-from services.router.service.gateway.chat_completions import error_body as chat_error_body
+from services.router.service.gateway.chat_reply import error_body as chat_error_body
 
 # Why an answer was cut; one that was not ends with `tool_use` where it has calls, else with `end_turn`.
 CUT: Mapping[str, str] = {"length": "max_tokens", "content_filter": "refusal"}

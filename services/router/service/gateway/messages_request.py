@@ -7,7 +7,7 @@ from chassis.json_text import dumps
 from inference import LIMIT_ALIASES
 from kernel.errors import MalformedRequest
 from services.router.core.media_sources import check_media_sources
-from services.router.service.gateway.chat_completions import (
+from services.router.service.gateway.chat_request import (
     bool_field,
     count_field,
     number_field,

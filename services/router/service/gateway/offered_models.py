@@ -7,7 +7,7 @@ from typing import Any
 
 from inference import BackendModelClients
 from kernel.errors import MetacogError
-from services.router.service.gateway.chat_completions import MODELS
+from services.router.service.gateway.chat_request import MODELS
 
 
 class OfferedModels:

@@ -59,12 +59,13 @@ from kernel.votes.votes import (
     votes_to_ask,
 )
 from services.router.metrics import count_cascade
-from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.promised_answers import NOT_COMPARED, withheld
+from services.router.service.answering.strategy_task import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.values import PassedThrough, RelayedEvent
 from services.router.service.answering.vote_plans import PlannedVote
 from services.router.service.answering.voting import CascadeCounter, kept
-from services.router.service.gateway.chat_completions import TOOL_FIELDS, ChatRequest, calls_of, lacking_feature
+from services.router.service.gateway.chat_request import TOOL_FIELDS, ChatRequest
+from services.router.service.gateway.passthrough import calls_of, lacking_feature
 from services.router.service.gateway.whole_replies import chunks_of, first_choice
 from services.router.service.runs.values import Escalation
 

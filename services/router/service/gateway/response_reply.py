@@ -7,7 +7,7 @@ from typing import Any
 from chassis.serving.sse import sse
 from inference import EventParser, count_of, object_of, objects_of, parse_object, text_of
 from kernel.errors import MetacogError
-from services.router.service.gateway.chat_completions import error_body
+from services.router.service.gateway.chat_reply import error_body
 from services.router.service.gateway.response_request import ID_PREFIX, ResponseRequest
 
 # Fields of a request that its response repeats, with what stands there where the request has none.

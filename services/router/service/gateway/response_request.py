@@ -7,7 +7,7 @@ from inference import LIMIT_ALIASES, text_of
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from services.router.core.media_sources import check_parts
-from services.router.service.gateway.chat_completions import bool_field, count_field, object_field
+from services.router.service.gateway.chat_request import bool_field, count_field, object_field
 from services.router.service.gateway.passed_fields import PassedFields
 
 # The fields that pass as they are.

@@ -11,7 +11,8 @@ from chassis.json_text import dumps
 from inference import objects_of
 from kernel.errors import MalformedRequest, RunNotFound
 from kernel.values import value
-from services.router.service.gateway.chat_completions import NO_OPTIONS, content, run_explanation, usage
+from services.router.service.gateway.chat_reply import content, run_explanation, usage
+from services.router.service.gateway.chat_request import NO_OPTIONS
 from services.router.service.gateway.continuation import KEEP_SETTING, Continuation
 from services.router.service.gateway.response_reply import REPEATED, response_of
 from services.router.service.gateway.response_request import ID_PREFIX, ResponseRequest

@@ -17,7 +17,7 @@ from inference import Embeddings
 from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
-from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching
+from services.router.service.assessment.experience_matching import ExperienceMatcher, ExperienceMatching
 from services.router.service.knowledge.documents import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (
     AddEvent,

@@ -15,7 +15,8 @@ from kernel.policy import Strategy
 from kernel.values import value
 from services.router.core.media_sources import check_media_sources
 from services.router.service.answering.values import PassedThrough
-from services.router.service.gateway.chat_completions import (
+from services.router.service.gateway.chat_reply import without_server_fields
+from services.router.service.gateway.chat_request import (
     MODEL,
     MODELS,
     bool_field,
@@ -27,7 +28,6 @@ from services.router.service.gateway.chat_completions import (
     stop_texts,
     unknown_model,
     whole_number_field,
-    without_server_fields,
 )
 from services.router.service.gateway.chat_stream import data
 from services.router.service.gateway.passed_fields import PassedFields

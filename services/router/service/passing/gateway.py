@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from inference import EncoderUnavailable
-from services.router.service.gateway.chat_completions import MODELS, model_name
+from services.router.service.gateway.chat_request import MODELS, model_name
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
 from services.router.service.passing.calls import NamedTarget, PassedRequest, named_target, parsed_call

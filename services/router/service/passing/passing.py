@@ -28,8 +28,9 @@ from kernel.errors import MetacogError
 from kernel.outcomes import Outcome
 from kernel.policy import Strategy
 from services.router import metrics
-from services.router.service.answering.answer import AnswerContext, messages_digest, widened_limits
+from services.router.service.answering.default_limits import widened_limits
 from services.router.service.answering.recording import recorded_events
+from services.router.service.answering.run_in_progress import AnswerContext, messages_digest
 from services.router.service.answering.values import AnswerRequest, Event, PassedThrough
 from services.router.service.passing.calls import PassedRequest
 from services.router.service.passing.endpoints import WITHOUT_MODEL

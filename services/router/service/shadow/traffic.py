@@ -24,7 +24,8 @@ from kernel.outcomes import Outcome
 from services.router.core.shadow import has_shadow
 from services.router.metrics import SHADOW_DROPPED
 from services.router.service.answering.admission import Admission
-from services.router.service.answering.answer import AnswerContext, RequestOrigin, answer
+from services.router.service.answering.answer import answer
+from services.router.service.answering.run_in_progress import AnswerContext, RequestOrigin
 from services.router.service.answering.values import AnswerRequest, ServedAnswer
 from services.router.service.runs.values import Run
 

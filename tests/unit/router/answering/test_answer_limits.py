@@ -2,7 +2,8 @@
 
 from kernel.envelope import Limits
 from kernel.policy import Policy, PolicyRow, Strategy
-from services.router.service.answering.answer import default_limits, given_options, widened_limits
+from services.router.service.answering.default_limits import default_limits, widened_limits
+from services.router.service.answering.run_in_progress import given_options
 from services.router.service.answering.values import AdaptiveOptions, AnswerRequest, ArbitrationOptions
 
 USUAL = Limits(max_generations=32, max_generated_tokens=8000, timeout_ms=180_000)

@@ -14,7 +14,7 @@ from kernel.envelope import Envelope
 from kernel.outcomes import Outcome
 from services.router.openai_rest.replies import completed_stream
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
-from services.router.service.gateway.chat_completions import ChatRequest, parsed_request
+from services.router.service.gateway.chat_request import ChatRequest, parsed_request
 from services.router.service.gateway.chat_stream import DONE, Writer
 from services.router.service.runs.values import FellBack, Run
 

@@ -16,9 +16,10 @@ from kernel.ledger import Ledger
 from kernel.outcomes import NO_VALID_ANSWER, Outcome
 from kernel.policy import Strategy
 from services.router.compose import compose
-from services.router.service.answering.answer import StrategyResult, StrategyTask, answer
+from services.router.service.answering.answer import answer
+from services.router.service.answering.strategy_task import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest, RunFinished, VoteOptions
-from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.composite_assessor import Assessment
 from services.router.service.assessment.subject import Subject
 from services.router.service.runs.values import Run
 from tests.contract.fakes import FakeRuns, router_parts

@@ -18,7 +18,7 @@ from kernel.envelope import Envelope, Limits, StageUsage, Usage
 from kernel.errors import MetacogError
 from kernel.prices import Price, units_of
 from services.router.relay import Relay, RelayedCall
-from services.router.service.answering.answer import StrategyResult, StrategyTask
+from services.router.service.answering.strategy_task import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.values import Routed
 

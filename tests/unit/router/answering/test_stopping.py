@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.router.core.stop_texts import StopFilter, before_stop
-from services.router.service.answering.answer import StrategyEvent, StrategyResult
 from services.router.service.answering.stop_texts import until_stop
+from services.router.service.answering.strategy_task import StrategyEvent, StrategyResult
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 
 WORDS = st.text(alphabet="abE N", max_size=12)

@@ -13,7 +13,7 @@ from kernel.envelope import Limits, StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
 from services.router.service.assessment.assessors import Assessors
-from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.composite_assessor import Assessment
 from services.router.service.assessment.routing import (
     DecisionCache,
     RoutingConfig,

@@ -16,7 +16,7 @@ from kernel.msv import MSV
 from kernel.policy import Policy, PolicyRow, Strategy
 from services.router.core.decision_rules import DecisionRule, SystemDecision, decided_system
 from services.router.service.assessment.assessors import Assessors
-from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.composite_assessor import Assessment
 from services.router.service.assessment.routing import (
     DecisionCache,
     RoutingConfig,

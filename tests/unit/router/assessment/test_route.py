@@ -12,7 +12,7 @@ from kernel.errors import MalformedRequest
 from kernel.ledger import Ledger
 from kernel.msv import MSV
 from services.router.service.assessment.assessors import Assessors
-from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.composite_assessor import Assessment
 from services.router.service.assessment.routing import (
     RoutingConfig,
     RoutingContext,
@@ -21,7 +21,7 @@ from services.router.service.assessment.routing import (
     version_of,
 )
 from services.router.service.assessment.subject import Subject
-from services.router.service.gateway.chat_completions import parsed_request
+from services.router.service.gateway.chat_request import parsed_request
 
 ASKED = Subject(messages=(Turn(role="user", content="Is it so?"),))
 

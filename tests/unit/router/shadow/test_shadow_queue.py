@@ -15,7 +15,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Ceilings, Envelope, Limits
 from kernel.outcomes import Outcome
 from services.router.service.answering.admission import Admission
-from services.router.service.answering.answer import UNKNOWN_ORIGIN
+from services.router.service.answering.run_in_progress import UNKNOWN_ORIGIN
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.runs.values import Run
 from services.router.service.shadow.traffic import ShadowOptions, ShadowTraffic

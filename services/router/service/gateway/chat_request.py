@@ -1,9 +1,9 @@
-"""The gateway reads chat requests of the OpenAI API, answers them on System 1, and writes their completions.
+"""Chat requests of the OpenAI API are read.
 
 Every field is checked: an invalid one is rejected by name, whatever a backend would do with it.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, TypeVar
 
@@ -12,54 +12,40 @@ from pydantic import Field
 
 from chassis.serving.wire import MAX_COUNT, MAX_SEED, Count, RequestId, Seed, from_plain
 from inference import (
-    NO_FIELDS,
-    Backend,
-    BackendModelClients,
-    Spend,
     checked_body,
-    merge_chunks,
     object_of,
-    objects_of,
-    parse_event,
-    parse_object,
-    split_reasoning,
-    text_of,
-    tokens_of,
 )
 from kernel.answers import AnswerType
-from kernel.conversation import Turn, has_images, non_text_field, turns_of_chat
+from kernel.conversation import Turn, non_text_field, turns_of_chat
 from kernel.envelope import Envelope
-from kernel.errors import Code, MalformedRequest, MetacogError
+from kernel.errors import MalformedRequest
 from kernel.msv import MSV
-from kernel.outcomes import Outcome
 from kernel.policy import VOTING, Strategy
 from kernel.values import value
 from kernel.votes.votes import VoteMode
 from services.router.core.media_sources import check_media_sources
 from services.router.errors import UnknownModel
-from services.router.service.answering.answer import RequestOrigin, StrategyResult, StrategyTask
-from services.router.service.answering.system_one import STAGE, assessed_confidence, result_of_draft
+from services.router.service.answering.run_in_progress import RequestOrigin
 from services.router.service.answering.values import (
     AnswerRequest,
-    AnswerToken,
     ArbitrationOptions,
     AssignmentKind,
     CostGuard,
     DelegationOptions,
     DialecticOptions,
-    PassedThrough,
     Promise,
     VoteOptions,
 )
-from services.router.service.assessment.subject import DraftAnswer, Drafter
-from services.router.service.gateway.passed_fields import PassedFields, ignored_fields
-from services.router.service.gateway.whole_replies import chunks_of, first_choice, has_more_than_text
-from services.router.service.runs.values import CallKind, PromiseState, Run
+from services.router.service.gateway.passed_fields import PassedFields
+from services.router.service.runs.values import CallKind
 
 T = TypeVar("T")
 
+
 # Passages that a chat may ask for at most [count].
 MOST_CITATIONS = 10
+
+
 COUNTS = ("n", "max_tokens", "max_completion_tokens")
 
 
@@ -125,13 +111,23 @@ def stop_texts(body: Mapping[str, Any]) -> Sequence[str]:
 
 
 MODEL = "metacog"
+
+
 # Some clients read what is before a slash as a provider, so each strategy has a name without one.
 # Fields that System 2 has no use for, checked all the same: name, least, most.
 RANGES = (("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
+
+
 SEPARATORS = ("/", "-")
+
+
 TOOL_FIELDS = ("tools", "functions")
+
+
 # Strategies whose answer is a text, which a last call can write in another format.
 DELIBERATIONS = (Strategy.DIALECTIC, Strategy.ARBITER, Strategy.DELEGATION)
+
+
 MODELS: Mapping[str, str] = {
     MODEL: "",
     **{f"{MODEL}{separator}{strategy}": strategy for separator in SEPARATORS for strategy in Strategy},
@@ -211,6 +207,8 @@ class Citation:
 
 
 NO_OPTIONS = ChatOptions()
+
+
 OPTION_FIELDS = frozenset(one.name for one in fields(ChatOptions))
 
 
@@ -492,316 +490,4 @@ def _answer_request(
         dialectic=options.dialectic,
         delegation=options.delegation,
         at_most=options.at_most,
-    )
-
-
-ABSTENTION = "No answer could be obtained that would be worth giving."
-WITHHELD = "No answer was given: labels do not prove that it keeps the promise ({reason})."
-
-ERROR_TYPES: Mapping[Code, str] = {
-    Code.UNAUTHENTICATED: "authentication_error",
-    Code.PERMISSION_DENIED: "permission_error",
-    Code.RESOURCE_EXHAUSTED: "rate_limit_error",
-}
-# Reasons that clients know by OpenAI's names and act on; all others have ours.
-ERROR_CODES: Mapping[str, str] = {
-    "PROMPT_TOO_LONG": "context_length_exceeded",
-    "UNAUTHENTICATED": "invalid_api_key",
-}
-
-
-def error_body(error: MetacogError) -> dict[str, Any]:
-    """Return an error in OpenAI's shape."""
-    kind = ERROR_TYPES.get(error.code, "invalid_request_error" if error.code.http < 500 else "server_error")
-    code = ERROR_CODES.get(error.reason, error.reason.lower())
-    param = error.metadata.get("field") or next(iter(error.violations), None)
-    if param is not None and param.partition(".")[0] in OPTION_FIELDS:
-        param = f"metacog.{param}"
-    return {"error": {"message": error.message, "type": kind, "param": param, "code": code}}
-
-
-def explanation(run: Run, chat: ChatRequest) -> dict[str, Any]:
-    """Return the `metacog` field of an answer."""
-    return {
-        **run_explanation(run),
-        "ignored": [] if chat.keeps_format and run.strategy in VOTING else ignored_fields(chat.body, run.strategy),
-        "citations": chat.citations,
-        "citations_unknown_reason": chat.citations_unknown_reason,
-    }
-
-
-def run_explanation(run: Run) -> dict[str, Any]:
-    """Return what a run says of its answer."""
-    route, deliberation = run.route, run.deliberation or {}
-    return {
-        "run_id": run.run_id,
-        "system": route.system if route else None,
-        "strategy": run.strategy,
-        "model": run.model,
-        "reason": route.reason if route else "",
-        "policy_row": route.policy_row if route else "",
-        "decided_by": route.decided_by if route else None,
-        "kind": route.kind if route else "",
-        "kind_unknown_reason": route.kind_unknown_reason if route else "",
-        "gain": route.gain if route else None,
-        "cached_from": route.cached_from if route else "",
-        "assessor": route.assessor if route else "",
-        "config_version": run.config_version,
-        "msv": route.msv if route else None,
-        "activation": route.activation if route else None,
-        "outcome": run.outcome,
-        "confidence": run.confidence,
-        "confidence_source": run.confidence_source,
-        "confidence_raw": run.confidence_raw,
-        "calibration_version": run.calibration_version,
-        "confidence_state": run.confidence_state,
-        "confidence_labels": run.confidence_labels,
-        "confidence_unknown_reason": run.confidence_unknown_reason,
-        "state": run.state,
-        "idempotency": run.idempotency,
-        "escalation": run.escalation,
-        "promise": run.promise,
-        "cost_guard": run.cost_guard,
-        "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
-        "note": deliberation.get("note") or "",
-        "usage": run.usage,
-        "degraded": run.degraded,
-        "degraded_reasons": run.degraded_reasons,
-        "budget_exhausted": run.budget_exhausted,
-        "duration_ms": run.duration_ms,
-    }
-
-
-def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("stage", "role", "agent", "model", "prompt_digest", "truncated", "attempts", "succeeded", "duration_ms")
-    return {name: stage[name] for name in names}
-
-
-def content(run: Run, options: ChatOptions) -> str:
-    """Return the text of the answer for a chat client."""
-    unchanged = run.strategy == Strategy.SYSTEM_ONE  # whose backend's text is passed through
-    text = run.answer if unchanged or run.outcome is Outcome.ANSWERED else run.answer or abstention(run)
-    note = (run.deliberation or {}).get("note")
-    return f"{text}\n\nNote: {note}" if options.note and note else text
-
-
-def abstention(run: Run) -> str:
-    """Return the text for a chat client where there is no answer."""
-    if run.promise is None or run.promise.state is not PromiseState.WITHHELD:
-        return ABSTENTION
-    return WITHHELD.format(reason=run.promise.reason)
-
-
-def usage(run: Run) -> dict[str, int]:
-    """Return OpenAI's usage: totals over everything the run spent."""
-    spent = run.usage
-    return {
-        "prompt_tokens": spent.prompt_tokens,
-        "completion_tokens": spent.completion_tokens,
-        "total_tokens": spent.prompt_tokens + spent.completion_tokens,
-    }
-
-
-# What a server adds to its replies that is no part of OpenAI's format: llama.cpp's measurements.
-SERVER_FIELDS = frozenset({"timings"})
-
-
-def without_server_fields(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reply, or a chunk, of a model server without the fields that only this server has."""
-    return {name: item for name, item in document.items() if name not in SERVER_FIELDS}
-
-
-def passed_completion(document: Mapping[str, Any], run: Run, chat: ChatRequest) -> dict[str, Any]:
-    """Return the reply of a model server under the names of its run and of the model that was asked for."""
-    return {**without_server_fields(document), "id": completion_id(run.run_id), "model": chat.model}
-
-
-def whole_completion(document: Mapping[str, Any] | None, run: Run, chat: ChatRequest) -> dict[str, Any]:
-    """Return a run as a chat completion with its explanation.
-
-    Args:
-        document: The reply of a model server; None where none is passed through.
-        run: The run.
-        chat: Its request.
-    """
-    whole = completion(run, chat) if document is None else passed_completion(document, run, chat)
-    return {**whole, "usage": {**(whole.get("usage") or {}), **usage(run)}, "metacog": explanation(run, chat)}
-
-
-def completion_id(run_id: str) -> str:
-    """Return the identifier of the completion that answers a run, by which its client finds the run again."""
-    return f"chatcmpl-{run_id}"
-
-
-def completion(run: Run, chat: ChatRequest) -> dict[str, Any]:
-    """Return a run on System 2 as a chat completion."""
-    message = {"role": "assistant", "content": content(run, chat.options), "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.finish_reason or "stop"}
-    return {**head(run.run_id, int(run.created_at.timestamp()), chat, "chat.completion"), "choices": [choice]}
-
-
-def head(run_id: str, created: int, chat: ChatRequest, kind: str) -> dict[str, Any]:
-    """Return the fields that every completion and every chunk begins with."""
-    return {"id": completion_id(run_id), "object": kind, "created": created, "model": chat.model}
-
-
-def lacking_feature(backend: Backend, body: Mapping[str, Any]) -> str:
-    """Return the feature that a chat needs and a model is known to lack, `tools` or `images`; empty: none."""
-    features = backend.config.features
-    needs = (
-        ("tools", any(body.get(name) for name in TOOL_FIELDS), features.tools),
-        ("images", has_images(body["messages"]), features.images),
-    )
-    return next((name for name, needed, able in needs if needed and able is False), "")
-
-
-class Passthrough:
-    """The passthrough is System 1 for one chat request: the client's own request, forwarded to the backend."""
-
-    def __init__(self, models: BackendModelClients, chat: ChatRequest) -> None:
-        self._models = models
-        self._chat = chat
-
-    async def __call__(
-        self, task: StrategyTask, spend: Spend
-    ) -> AsyncGenerator[AnswerToken | PassedThrough | StrategyResult, None]:
-        """Yield what the backend sends, then the result; a draft is not generated again."""
-        backend = self._backend(task.request.model)
-        body = {**self._chat.body, "model": backend.config.model}
-        draft = task.draft if self._is_whole(task.draft) else None
-        if draft is not None and self._chat.stream and not _has_calls(draft):
-            yield AnswerToken(text=draft.text)
-            yield result_of_draft(draft, task.route)
-        elif draft is not None and draft.document is not None:
-            for piece in chunks_of(draft.document) if self._chat.stream else [draft.document]:
-                yield PassedThrough(document=piece)
-            yield _reply_result(draft.document, task, cut=draft.cut)
-        elif self._chat.stream:
-            pieces: list[bytes] = []
-            async with await backend.forward_stream(body, spend, STAGE) as stream:
-                async for event in stream:
-                    if not event.done:
-                        pieces.append(event.raw)
-                        yield PassedThrough(raw=event.raw, document=event.document)
-            yield _stream_result(pieces, task, cut=stream.cut)
-        else:
-            reply = await backend.forward(body, spend, STAGE)
-            yield PassedThrough(document=reply.document)
-            yield _reply_result(reply.document, task, cut=reply.cut)
-
-    def drafter(self, request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
-        """Return the drafter of the same answer, with the probabilities by which it can be judged."""
-        return self._draft
-
-    def _is_whole(self, draft: DraftAnswer | None) -> bool:
-        """Return whether a draft has all the replies that the client wants: where replies vote it is one of them."""
-        return draft is not None and not (self._chat.keeps_format and self._chat.samples > 1)
-
-    def _backend(self, model: str) -> Backend:
-        """Return the backend of a model, or of the default one for an empty name.
-
-        Raises:
-            MalformedRequest: When that model is known to lack what the request needs.
-        """
-        backend = self._models.current().named(model)
-        feature = lacking_feature(backend, self._chat.body)
-        if feature:
-            field_name = "tools" if feature == "tools" else "messages"
-            message = f"{field_name}: the model {backend.config.name} is configured without {feature}"
-            raise MalformedRequest(f"{message} (models.yaml: features.{feature})", field=field_name)
-        return backend
-
-    async def _draft(self, spend: Spend) -> DraftAnswer:
-        backend = self._backend(self._chat.request.model)
-        body = {**self._chat.body, "model": backend.config.model, "stream": False}
-        if self._chat.keeps_format:
-            body.pop("n", None)
-        with_logprobs = {} if backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
-        reply = await backend.forward({**body, **with_logprobs}, spend, STAGE)
-        choice = next(iter(objects_of(reply.document.get("choices"))), NO_FIELDS)
-        listed = objects_of(object_of(choice.get("logprobs")).get("content"))
-        return DraftAnswer(
-            text=split_reasoning(text_of(object_of(choice.get("message")).get("content")))[1],
-            model=text_of(reply.document.get("model")),
-            finish_reason=text_of(choice.get("finish_reason")),
-            logprobs=[(text_of(token.get("token")), _logprob(token)) for token in listed] or None,
-            document=_without_logprobs(reply.document, choice),
-            cut=reply.cut,
-            tokens=tokens_of(object_of(reply.document.get("usage")).get("completion_tokens")) or 0,
-        )
-
-
-def _logprob(token: Mapping[str, object]) -> float:
-    level = token.get("logprob")
-    return min(0.0, level) if isinstance(level, int | float) else 0.0
-
-
-def _without_logprobs(reply: Mapping[str, object], choice: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the reply without the probabilities that its client did not ask for."""
-    return {**reply, "choices": [{**choice, "logprobs": None}]}
-
-
-def _stream_result(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) -> StrategyResult:
-    documents = [parse_object(data) for piece in pieces if (data := parse_event(piece).data)]
-    choices = [c for d in documents for c in objects_of(d.get("choices")) if not c.get("index")]
-    deltas = [object_of(choice.get("delta")) for choice in choices]
-    reasons = [text_of(choice.get("finish_reason")) for choice in choices if choice.get("finish_reason")]
-    has_more = any(has_more_than_text(delta) for delta in deltas)
-    whole = next(iter(objects_of(merge_chunks(documents).get("choices"))), NO_FIELDS) if has_more else NO_FIELDS
-    return _result(
-        "".join(text_of(delta.get("content")) for delta in deltas),
-        more=object_of(whole.get("message")) if has_more else None,
-        finish_reason=reasons[-1] if reasons else "",
-        model=text_of(documents[0].get("model")) if documents else "",
-        task=task,
-        cut=cut,
-    )
-
-
-def _reply_result(reply: Mapping[str, object], task: StrategyTask, *, cut: bool) -> StrategyResult:
-    choice = next(iter(objects_of(reply.get("choices"))), NO_FIELDS)
-    message = object_of(choice.get("message"))
-    return _result(
-        text_of(message.get("content")),
-        more=message if has_more_than_text(message) else None,
-        finish_reason=text_of(choice.get("finish_reason")),
-        model=text_of(reply.get("model")),
-        task=task,
-        cut=cut,
-    )
-
-
-def calls_of(message: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the calls of tools in a message, by the name of their field."""
-    return {name: message[name] for name in ("tool_calls", "function_call") if message.get(name)}
-
-
-def _has_calls(draft: DraftAnswer) -> bool:
-    """Return whether a draft has more than text."""
-    reply = draft.document or NO_FIELDS
-    return has_more_than_text(object_of(first_choice(reply).get("message")))
-
-
-def _result(
-    text_with_reasoning: str,
-    *,
-    more: Mapping[str, object] | None,
-    finish_reason: str,
-    model: str,
-    task: StrategyTask,
-    cut: bool,
-) -> StrategyResult:
-    """Return the result of a single-pass call; the reasoning of a thinking model is no part of the answer.
-
-    `more` is the message of an answer that is more than text.
-    """
-    _, answer = split_reasoning(text_with_reasoning)
-    return StrategyResult(
-        text=answer,
-        outcome=Outcome.ANSWERED if more or answer.strip() else Outcome.ABSTAINED,
-        model=model,
-        finish_reason=finish_reason,
-        budget_exhausted=cut,
-        calls=calls_of(more or {}),
-        **assessed_confidence(task.route),
     )
