@@ -4,6 +4,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import TypeVar
 
 from chassis.json_text import loads_request
@@ -12,6 +13,8 @@ from kernel.errors import MalformedRequest
 T = TypeVar("T")
 
 MAX_PAGE = 200
+# Stored documents of a page at most, as the database compresses them [bytes]: several times that as JSON.
+MOST_PAGE_BYTES = 1024 * 1024
 # Characters of an identifier that `chassis.ids.new_id` makes [count].
 ID_LENGTH = 36
 
@@ -131,6 +134,26 @@ def checked_page_size(page_size: int, most: int = MAX_PAGE) -> int:
     if not 1 <= page_size <= most:
         raise MalformedRequest(f"page_size is {page_size}; it must lie in 1..{most}", field="page_size")
     return page_size
+
+
+def fitting(sized: Sequence[tuple[str, int]], page_size: int, most_bytes: int = MOST_PAGE_BYTES) -> Sequence[str]:
+    """Return the identifiers of the documents that a page has room for: the first, whatever its size.
+
+    Args:
+        sized: Identifier and size of each document, in the order of the list [bytes].
+        page_size: Documents on the page at most [count, >= 1].
+        most_bytes: Size of all of them together at most [bytes].
+
+    Example:
+        >>> fitting([("a", 60), ("b", 30), ("c", 20)], 3, 100)
+        ['a', 'b']
+        >>> fitting([("a", 600), ("b", 30)], 3, 100)
+        ['a']
+    """
+    totals = accumulate(size for _, size in sized[:page_size])
+    return [name for (name, _), total in zip(sized, totals, strict=False) if total <= most_bytes] or [
+        name for name, _ in sized[:1]
+    ]
 
 
 def _is_text(part: object) -> bool:

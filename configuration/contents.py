@@ -1,4 +1,4 @@
-"""What the router stores of contents, and for how long, holds for other services where their settings are open."""
+"""Whether contents are stored, and for how long: the router's settings are the defaults of the other services."""
 
 from typing import TypeVar
 
@@ -36,7 +36,7 @@ class CallSettings(ApiSettings):
     )
 
 
-def as_the_router(settings: S, router: RouterContentsSettings) -> S:
+def with_router_defaults(settings: S, router: RouterContentsSettings) -> S:
     """Return `settings` with what the router keeps, and for how long, where they leave it open."""
     given = settings.model_dump(include={"keep_contents", "retention_days"}, exclude_none=True)
     return settings.model_copy(update={**router.model_dump(), **given})

@@ -80,7 +80,7 @@ class SuiteSettings(BaseSettings):
 
     @property
     def has_database(self) -> bool:
-        """Return whether the database is named; the services that can do without one use no other."""
+        """Return whether the database URL is set; arbiter and assigner store calls only then."""
         return "database_url" in self.model_fields_set
 
     @property

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from chassis.calls.values import CallPage, ListCallsRequest
 from chassis.database import Sessions, StatementRejected, transaction, utc, without_nul
-from chassis.page_tokens import checked_page_size, id_in
+from chassis.page_tokens import checked_page_size, fitting, id_in
 from chassis.serving.stored import readable
 from kernel.errors import RunNotFound
 
@@ -112,14 +112,17 @@ class PostgresCalls:
             *([calls.created_at >= utc(request.since)] if request.since else []),
             *([calls.created_at < utc(request.until)] if request.until else []),
         ]
-        query = select(calls.run_id, calls.document).where(*conditions).order_by(calls.run_id.desc()).limit(size + 1)
+        newest_first = calls.run_id.desc()
+        sizes = select(calls.run_id, func.pg_column_size(calls.document)).where(*conditions).order_by(newest_first)
         async with transaction(self._sessions) as session:
-            rows = (await session.execute(query)).all()
-        wanted = rows[:size]
+            sized = [(row[0], row[1]) for row in await session.execute(sizes.limit(size + 1))]
+            names = fitting(sized, size)
+            query = select(calls.run_id, calls.document).where(calls.run_id.in_(names)).order_by(newest_first)
+            wanted = (await session.execute(query)).all()
         shown = readable(wanted, lambda row: read(row.run_id, row.document))
         return CallPage(
             calls=shown,
-            next_page_token=wanted[-1].run_id if len(rows) > size else "",
+            next_page_token=names[-1] if len(sized) > len(names) else "",
             unreadable=len(wanted) - len(shown),
         )
 

@@ -20,7 +20,7 @@ from typing import Generic, Protocol, TypeVar
 import orjson
 
 from chassis.clock import seconds_within_request
-from chassis.errors import DatabaseUnavailable
+from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
 from chassis.journal.disk import WITHIN_S, Disk
 from chassis.journal.document_queue import DocumentQueue
 from chassis.journal.metrics import (
@@ -156,8 +156,20 @@ class Journal(Generic[T]):
         self._write_back_worker = BackgroundWorker("journal-disk", self._write_back_round, first_pause_s=0.05)
 
     def start(self) -> None:
-        """Begin to write, first what an earlier process left on disk."""
-        self._disk.path.parent.mkdir(parents=True, exist_ok=True)
+        """Begin to write, first what an earlier process left on disk.
+
+        Raises:
+            ConfigurationInvalid: When the folder for what waits on disk cannot be made.
+        """
+        folder = self._disk.path.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationInvalid(
+                f"{folder}, where {self._name} wait while the database is away, cannot be made: {error.strerror};"
+                " let METACOG_HOME name a folder that can be written",
+                setting="METACOG_HOME",
+            ) from error
         self._write_worker.start()
         self._write_back_worker.start()
 

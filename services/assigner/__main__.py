@@ -14,7 +14,7 @@ from chassis.serving.server import closing, run, serve
 from chassis.settings import HttpSettings, read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
-from configuration.contents import RouterContentsSettings, as_the_router, call_storage
+from configuration.contents import RouterContentsSettings, call_storage, with_router_defaults
 from configuration.keys import check_peer_key, read_keys
 from configuration.role_weights import read_role_weights
 from configuration.suite import SuiteSettings
@@ -27,7 +27,7 @@ from services.assigner.store.tables import CALLS
 
 async def main() -> None:
     """Read the settings, compose the service and serve it."""
-    suite, settings = read(SuiteSettings), as_the_router(read(Settings), read(RouterContentsSettings))
+    suite, settings = read(SuiteSettings), with_router_defaults(read(Settings), read(RouterContentsSettings))
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)

@@ -10,7 +10,7 @@ from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
 from chassis.settings import HttpSettings, read
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
-from configuration.contents import RouterContentsSettings, as_the_router
+from configuration.contents import RouterContentsSettings, with_router_defaults
 from configuration.dimensions import SHIPPED, read_dimensions
 from configuration.keys import read_keys
 from configuration.suite import SuiteSettings
@@ -22,7 +22,7 @@ from services.delegation.settings import Settings
 
 async def main() -> None:
     """Read the settings, compose the service and serve it."""
-    suite, settings = read(SuiteSettings), as_the_router(read(Settings), read(RouterContentsSettings))
+    suite, settings = read(SuiteSettings), with_router_defaults(read(Settings), read(RouterContentsSettings))
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)

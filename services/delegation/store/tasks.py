@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import Sessions, transaction, utc, without_nul
 from chassis.idempotency import check_digest
 from chassis.json_text import dumps
-from chassis.page_tokens import checked_page_size, id_in
+from chassis.page_tokens import checked_page_size, fitting, id_in
 from chassis.serving.stored import enum_from_stored, from_stored, readable
 from kernel.confidence.rules import Checker, NotLearnedReason
 from kernel.errors import FeedbackConflict
@@ -119,14 +119,18 @@ class PostgresTasks:
             DatabaseUnavailable: When the database cannot be reached.
         """
         checked_page_size(request.page_size)
-        query = select(TaskRow).where(*_conditions(request, key_name)).order_by(TaskRow.task_id.desc())
+        newest_first = TaskRow.task_id.desc()
+        conditions = _conditions(request, key_name)
+        sizes = select(TaskRow.task_id, func.pg_column_size(TaskRow.document)).where(*conditions).order_by(newest_first)
         async with transaction(self._sessions) as session:
-            rows = (await session.scalars(query.limit(request.page_size + 1))).all()
-        wanted = rows[: request.page_size]
+            sized = [(row[0], row[1]) for row in await session.execute(sizes.limit(request.page_size + 1))]
+            names = fitting(sized, request.page_size)
+            query = select(TaskRow).where(TaskRow.task_id.in_(names)).order_by(newest_first)
+            wanted = (await session.scalars(query)).all()
         shown = readable(wanted, _task)
         return ListTasksResponse(
             tasks=shown,
-            next_page_token=wanted[-1].task_id if len(rows) > request.page_size else "",
+            next_page_token=names[-1] if len(sized) > len(names) else "",
             unreadable=len(wanted) - len(shown),
         )
 

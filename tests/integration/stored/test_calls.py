@@ -1,6 +1,5 @@
 """Arbitrations, votes and deliberations that were asked for by themselves are read later, by their key alone."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,8 +9,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 from google.protobuf.descriptor import ServiceDescriptor
-from sqlalchemy import Table, make_url
+from sqlalchemy import Table, create_engine, make_url
 
 from chassis import database as db
 from chassis.calls.records import CallRecords, CallStorage
@@ -29,6 +30,14 @@ from tests.support.stack import ROUTER, Database, cast, process, router_at, unti
 Client = RestApi | RpcApi
 Body = dict[str, Any]
 QUESTION = "What is two and two, Ann?"
+# Gives a call a question of 640 kB that hardly compresses, so that a page has room for one of them.
+LARGE = """
+UPDATE {service}.calls
+SET document = jsonb_set(
+    document, '{{question}}', (SELECT to_jsonb(string_agg(md5(n::text), '')) FROM generate_series(1, 20000) AS n)
+)
+WHERE run_id = %s
+"""
 OLD = datetime.now(UTC) - timedelta(days=31)
 
 
@@ -292,6 +301,40 @@ async def test_old_calls_are_deleted_and_young_ones_stay(
         await until(is_deleted)
 
 
+@pytest.mark.parametrize("table", [OF_ARBITER, OF_ASSIGNER], ids=["arbiter", "assigner"])
+def test_the_migration_creates_the_table_that_the_code_expects(database_url: str, table: Table) -> None:
+    engine = create_engine(database_url)
+    options = {
+        "include_schemas": True,
+        "include_name": lambda name, kind, _parents: kind != "schema" or name == table.schema,
+        "version_table_schema": table.schema,
+    }
+    with engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection, opts=options), table.metadata)
+    engine.dispose()
+
+    assert differences == []
+
+
+async def test_a_page_ends_where_its_documents_are_too_large_together(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path, holders: tuple[str, str], kind: Kind
+) -> None:
+    records = records_of(kind, database_url, tmp_path)
+    async with clients(kind, scripted, records, "rest", holders) as (ann, _):
+        names = [(await asked(kind, ann))["run_id"] for _ in range(2)]
+        for name in names:
+            await got(kind, ann, name)
+        assert await records.journal.flush(10)
+        for name in names:
+            execute(database_url, LARGE.format(service=kind.service), name)
+        first = await ann.ask(f"List{kind.many}")
+        second = await ann.ask(f"List{kind.many}", page_token=first["next_page_token"])
+
+    pages = [[stored["finished"]["run_id"] for stored in page[f"{kind.field}s"]] for page in (first, second)]
+    assert pages == [[names[1]], [names[0]]]
+    assert second["next_page_token"] == ""
+
+
 @pytest.mark.parametrize("name", ["vote", "deliberation"])
 async def test_a_database_that_hangs_holds_up_no_call_and_has_it_when_it_answers_again(
     scripted: ScriptedLLM, tmp_path: Path, name: str
@@ -305,9 +348,8 @@ async def test_a_database_that_hangs_holds_up_no_call_and_has_it_when_it_answers
             before = (await asked(kind, of))["run_id"]
             await got(kind, of, before)
             database.freeze()
-            began = time.monotonic()
             finished = await asked(kind, of)
-            took_s = time.monotonic() - began
+            was_stored = await records.journal.flush(0)
             database.thaw()
 
             async def is_stored() -> bool:
@@ -316,4 +358,4 @@ async def test_a_database_that_hangs_holds_up_no_call_and_has_it_when_it_answers
             await until(is_stored)
 
     assert (finished["degraded"], finished["outcome"]) == (False, {"vote": "DECIDED"}.get(name, "ANSWERED"))
-    assert took_s < 10
+    assert not was_stored
