@@ -15,7 +15,7 @@ def publish(
 ) -> None:
     """Write the records of an evaluation without the texts of questions and models: ids, answers, tokens, labels.
 
-    Its report can be made from them: --report-only FILE. Refused where that would be another report.
+    Its report can be made from them: --report-only FILE. An error where the report would be another one.
     """
     from evals.errors import RecordsUnusable
     from evals.harness.session import records_in

@@ -1,11 +1,11 @@
 """This module makes the head of each page of docs/evaluation: what was measured, and what holds by it.
 
 `pages.yaml` has what the page itself cannot tell; items come from records where there are some, the power from the
-items, the claims from what-holds.yaml.
+items of each file, the claims from what-holds.yaml.
 """
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,12 @@ def pages(root: Path, made: Mapping[Path, str]) -> Mapping[Path, str]:
 
 def head(root: Path, name: str, about: Mapping[str, Any]) -> str:
     """Return the head of a page."""
-    items = about["items"] if "items" in about else recorded(root / FOLDER / about["records"])
-    power = about.get("power") or f"a gain of {100 * least_gain(items):.1f} points, where one in six differs"
+    files = [about["items"]] if "items" in about else recorded(root / FOLDER / about["records"])
+    power = about.get("power") or f"a gain of {_least_gains(files)} points, where one in six differs"
     states = what_holds.states(root, name)
     claims = ", ".join(f"{many} {said}" for said, many in sorted(states.items())) or "none rests on this page"
     shown = {
-        "Items": f"{items:,}{about.get('of', '')}",
+        "Items": f"{sum(files):,}{about.get('of', '')}",
         "Smallest that they can show": power,
         "Model": about["model"],
         "Cost": about["cost"],
@@ -51,8 +51,13 @@ def head(root: Path, name: str, about: Mapping[str, Any]) -> str:
     return "\n".join(f"- **{label}**: {text}" for label, text in shown.items()) + "\n"
 
 
-def recorded(path: Path) -> int:
-    """Return the items of a recording, or of all files of a folder of records [count]."""
+def recorded(path: Path) -> Sequence[int]:
+    """Return the items of a recording, or of each file of a folder of records [count]."""
     files = sorted(path.glob("*.gz")) if path.is_dir() else [path]
-    lines = [line for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
-    return sum(b'"answers":' in line for line in lines)
+    return [sum(b'"answers":' in line for line in gzip.decompress(file.read_bytes()).splitlines()) for file in files]
+
+
+def _least_gains(files: Sequence[int]) -> str:
+    """Return the smallest gains that so many items show [points]: of the largest file and of the smallest one."""
+    ends = [f"{100 * least_gain(items):.1f}" for items in (max(files), min(files))]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"

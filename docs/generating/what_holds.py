@@ -28,7 +28,8 @@ page is made from the figures of other pages.
   the command measures it
 - **power**: the smallest gain that so many paired items can show where one in six differs; else the number of items
 
-The papers measured models of 7 billion parameters and more; most of ours have 0.5 to 1.5 billion.
+The papers measured models of 7 billion parameters and more. Figures here are of recorded answers of other models, of
+simulations, and of one model of 1.5 billion parameters.
 
 """
 TABLE = "| claim | where | here | figure | claimed | power | shown in | command |\n|---|---|---|---|---|---|---|---|\n"

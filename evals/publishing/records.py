@@ -1,7 +1,8 @@
 """Records without wording: ids, answers, tokens and labels. Pure.
 
 A text of a model may repeat the question, and the options of an item are part of it. So a text is replaced by the
-answer that is read off it, where there is one, and by its digest where there is none: equal texts stay equal.
+answer that is read off it, where there is one, and by its digest where there is none: equal texts stay equal. A known
+program is a digest too, and of the tests of a program only whether it passed them: tests decide, and not its text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,16 @@ from typing import Any
 from evals.harness.rows import recorded_item
 from evals.records import Record
 from evals.scorers.answers import Known
-from kernel.answers import canonical, extract
+from kernel.answers import canonical, extract, rules_of
 
 # A string with no more words and characters than these is a name, a state or a short answer, and no text.
 MOST_WORDS, MOST_CHARACTERS = 3, 64
+# What stands before the answer that a text is replaced by.
+ANSWER = "Final Answer: "
 # Parts of a reply that hold what services and models said; the others are names, numbers and digests.
 SAID = ("reply", "error")
+# What became of programs; its details are whatever a program printed or raised.
+CHECKS = "checks"
 # Why something is unknown, in the words of services; what they quote of a text is left out.
 REASONS = "unknown_reasons"
 
@@ -33,9 +38,19 @@ def published(records: Sequence[Record]) -> Sequence[Record]:
 
 def _published(record: Record, known: Known | None) -> Record:
     if record["kind"] == "item":
-        options = [chr(ord("A") + place) for place in range(len(record["choices"]))]
-        return {**record, "choices": options}
-    return {name: _without_wording(part, known) if name in SAID else part for name, part in record.items()}
+        return _published_item(record, recorded_item(record).known)
+    parts = {name: _without_wording(part, known) if name in SAID else part for name, part in record.items()}
+    if record.get(CHECKS):
+        parts[CHECKS] = {text: {"passed": check.get("passed")} for text, check in record[CHECKS].items()}
+    return parts
+
+
+def _published_item(record: Record, known: Known) -> Record:
+    options = [chr(ord("A") + place) for place in range(len(record["choices"]))]
+    if rules_of(known.answer_type).is_program:
+        return {**record, "choices": options, "answer": _digest(known.answer), "aliases": []}
+    answer, *aliases = (condensed(one, known).removeprefix(ANSWER) for one in (known.answer, *known.aliases))
+    return {**record, "choices": options, "answer": answer, "aliases": aliases}
 
 
 def _without_wording(part: Any, known: Known | None) -> Any:  # noqa: ANN401 - whatever a service replies
@@ -71,10 +86,14 @@ def condensed(text: str, known: Known | None) -> str:
     answer = None if known is None else extract(text, known.answer_type, options=known.choices)
     if answer is not None and known is not None and known.choices:
         answer = canonical(answer, known.answer_type, options=known.choices)
-    stands = f"Final Answer: {answer}"
+    stands = f"{ANSWER}{answer}"
     if answer is None or known is None or not _is_short(answer) or _read(stands, known) != answer:
-        return f"digest:{sha256(text.encode()).hexdigest()[:8]}"
+        return _digest(text)
     return stands
+
+
+def _digest(text: str) -> str:
+    return f"digest:{sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _read(text: str, known: Known) -> str | None:

@@ -105,9 +105,10 @@ def test_records_of_the_repository_have_no_wording_and_are_small() -> None:
 def test_a_head_states_items_power_model_cost_and_claims(tmp_path: Path) -> None:
     folder = tmp_path / FOLDER
     (folder / "recorded").mkdir(parents=True)
-    lines = [{"id": str(number), "answers": {}} for number in range(24)]
-    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [{"kind": "recording"}, *lines])
-    (folder / "recorded" / "a.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    for name, items in (("a", 24), ("b", 96)):
+        lines = [{"id": str(number), "answers": {}} for number in range(items)]
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [{"kind": "recording"}, *lines])
+        (folder / "recorded" / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     (folder / "shown.md").write_text(f"# Shown\n\n{heads.BEGIN}\n{heads.END}\n\n| gain | 0.1 [0.05, 0.2] |\n")
     row = {
         "paper": "MSV",
@@ -123,6 +124,6 @@ def test_a_head_states_items_power_model_cost_and_claims(tmp_path: Path) -> None
 
     [made] = heads.pages(tmp_path, {}).values()
 
-    assert "- **Items**: 24 questions\n" in made
-    assert "a gain of 16.3 points" in made  # 1.96 * sqrt(1 / 6 / 24) = .163
+    assert "- **Items**: 120 questions\n" in made
+    assert "a gain of 8.2 to 16.3 points" in made  # 1.96 * sqrt(1 / 6 / items): .082 of 96, .163 of 24
     assert "- **Model**: a small one\n- **Cost**: 9 calls\n- **Claims of the papers**: 1 holds ([what holds]" in made

@@ -18,8 +18,36 @@ from tests.support import delegation_records
 from tests.unit.evals import test_controls, test_dialectic, test_mc_mas, test_report
 
 SECRET = "Ada has three apples and buys four more: how many has she?"
+PROGRAM = f"def shared(apples):\n    # {SECRET}\n    return apples + 4"
+MARKER = "AssertionError: a detail that the program chose"
+
+
+def programs() -> list[Record]:
+    """Return a comparison in which every fourth item wants a program, and every eighth is one that fails its tests."""
+    made = []
+    for record in test_controls.compared(knowing=True):
+        number = int(str(record.get("item") or record.get("id") or "sums-1").removeprefix("sums-"))
+        failed = {"passed": False, "detail": MARKER} if number % 8 else {"passed": True, "detail": ""}
+        if number % 4:
+            made.append(record)
+        elif record["kind"] == "item":
+            made.append({**record, "answer": PROGRAM, "answer_type": "CODE", "aliases": [f"# {PROGRAM}"]})
+        else:
+            made.append({**record, "checks": {"answer": failed}})
+    return made
+
+
+def with_a_long_answer() -> list[Record]:
+    """Return a comparison with one item whose known answer and alias are sentences."""
+    long = {"answer": f"As to {SECRET}", "answer_type": "TEXT", "aliases": [f"{SECRET} Seven."]}
+    records = test_controls.compared(knowing=True)
+    return [{**one, **long} if one.get("id") == "sums-3" else one for one in records]
+
+
 EVALUATIONS: dict[str, Callable[[], Sequence[Record]]] = {
     "compare": lambda: test_controls.compared(knowing=True),
+    "compare, with programs": programs,
+    "compare, with a long answer": with_a_long_answer,
     "dialectic": test_dialectic.a_recording,
     "mc-mas": lambda: test_mc_mas.a_recording(12),
     "delegation": lambda: delegation_records.a_recording(12, honest=True),
@@ -48,18 +76,20 @@ def texts(part: object) -> list[str]:
     return [part] if isinstance(part, str) else []
 
 
-@pytest.mark.parametrize("command", EVALUATIONS)
-def test_the_report_of_published_records_is_that_of_the_records(command: str, tmp_path: Path) -> None:
-    records = [repeating(record) for record in EVALUATIONS[command]()]
+@pytest.mark.parametrize("evaluation", EVALUATIONS)
+def test_the_report_of_published_records_is_that_of_the_records(evaluation: str, tmp_path: Path) -> None:
+    records = [repeating(record) for record in EVALUATIONS[evaluation]()]
     assert any(SECRET in text for record in records for text in texts(record))
 
-    publish(records, tmp_path / "a.jsonl.gz")  # compares the reports, and refuses where they differ
+    publish(records, tmp_path / "a.jsonl.gz")  # an error where the reports differ
 
     read = read_records(tmp_path / "a.jsonl.gz")
     assert len(read) == len(records)
     for record in read:
-        for text in texts({name: part for name, part in record.items() if record["kind"] == "reply"}):
+        for text in texts(record):
             assert SECRET not in text
+            assert MARKER not in text
+        for text in texts({name: part for name, part in record.items() if record["kind"] != "run"}):
             assert len(text) <= MOST_CHARACTERS + len("Final Answer: ")
             assert len(text.split()) <= MOST_WORDS + 2
 
@@ -75,7 +105,17 @@ def test_options_are_letters_and_an_answer_named_by_its_option_is_its_letter() -
     assert found[1]["reply"]["text"] == "Final Answer: B"
 
 
-def test_records_whose_report_rests_on_texts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_program_is_a_digest_and_its_tests_say_only_whether_it_passed() -> None:
+    read = published(programs())
+
+    item = next(record for record in read if record.get("id") == "sums-4")
+    assert item["answer"].startswith("digest:")
+    assert item["aliases"] == []
+    checks = [record["checks"] for record in read if record.get("item") == "sums-4"]
+    assert checks == [{"answer": {"passed": False}}] * len(checks) != []
+
+
+def test_records_whose_report_rests_on_texts_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.publishing.files.WRITE", {"routing": lambda records, _: "\n".join(texts(list(records)))})
     records = [repeating(record) for record in EVALUATIONS["routing"]()]
 
