@@ -12,7 +12,8 @@ from typing import Any
 from evals.harness.rows import recorded_item
 from evals.records import Record
 from evals.scorers.answers import Known
-from kernel.answers import canonical, extract, rules_of
+from kernel.answers import canonical, extract, is_short, rules_of
+from kernel.answers.words import SHORT_CHARACTERS
 
 # A string with no more words and characters than these is a name, a state or a short answer, and no text.
 MOST_WORDS, MOST_CHARACTERS = 3, 64
@@ -49,8 +50,15 @@ def _published_item(record: Record, known: Known) -> Record:
     options = [chr(ord("A") + place) for place in range(len(record["choices"]))]
     if rules_of(known.answer_type).is_program:
         return {**record, "choices": options, "answer": _digest(known.answer), "aliases": []}
-    answer, *aliases = (condensed(one, known).removeprefix(ANSWER) for one in (known.answer, *known.aliases))
+    answer, *aliases = (_published_answer(one, known) for one in (known.answer, *known.aliases))
     return {**record, "choices": options, "answer": answer, "aliases": aliases}
+
+
+def _published_answer(answer: str, known: Known) -> str:
+    """Return what stands for a known answer: what is long stays long, since equality alone does not decide on it."""
+    stands = condensed(answer, known).removeprefix(ANSWER)
+    is_long = rules_of(known.answer_type).is_free_text and not is_short(answer)
+    return stands.ljust(SHORT_CHARACTERS + 1, ".") if is_long else stands
 
 
 def _without_wording(part: Any, known: Known | None) -> Any:  # noqa: ANN401 - whatever a service replies
