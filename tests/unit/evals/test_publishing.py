@@ -63,7 +63,7 @@ def repeating(record: Record) -> Record:
             return {name: said(one) for name, one in part.items()}
         if isinstance(part, list):
             return [said(one) for one in part]
-        return part.replace("Final Answer:", f"{SECRET} Final Answer:") if isinstance(part, str) else part
+        return part.replace("Final Answer:", f"{SECRET}\nFinal Answer:") if isinstance(part, str) else part
 
     return said(record)  # type: ignore[return-value]
 
