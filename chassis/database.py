@@ -275,8 +275,8 @@ async def check(engine: AsyncEngine) -> None:
         raise database_error(error) from error
 
 
-def migrate(package: str, url: str) -> None:
-    """Bring the schema of `package` (`services.<name>`) to its newest version.
+def migrate(package: str, url: str, revision: str = "head") -> None:
+    """Bring the schema of `package` (`services.<name>`) to `revision`, the newest where none is named.
 
     Replicas may do this at the same time: the migration takes an advisory lock. A schema that a newer version migrated
     stays as it is, if the code of this version works with it.
@@ -290,7 +290,7 @@ def migrate(package: str, url: str) -> None:
     config.set_main_option("script_location", str(files(package) / "migrations"))
     config.attributes["url"] = url
     try:
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
     except ERRORS as error:
         raise database_error(error) from error
 

@@ -419,6 +419,10 @@ def test_a_migration_that_waits_for_a_table_does_not_hold_up_the_traffic_behind_
     assert columns(own_database, schema) == ["id", "colour"]
 
 
+# Time in which a migration has waited for its lock twice, for 2 s each, and paused between [s].
+TWO_ATTEMPTS_S = 6.0
+
+
 async def test_the_index_of_earlier_answers_waits_for_a_writer_of_runs_and_no_answer_waits_for_it(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
@@ -434,17 +438,14 @@ async def test_the_index_of_earlier_answers_waits_for_a_writer_of_runs_and_no_an
         await owner.execute("DROP INDEX router.ix_runs_question")
         await owner.execute("UPDATE router.alembic_version SET version_num = '0003_shadow'")
         await writer.execute("LOCK TABLE router.runs IN ROW EXCLUSIVE MODE")  # as each transaction that stores runs
-        migration = asyncio.create_task(asyncio.to_thread(db.migrate, "services.router", url))
+        migration = asyncio.create_task(asyncio.to_thread(db.migrate, "services.router", url, "0004_earlier_answers"))
         rest = RestApi(router.rest, ROUTER)
-        slowest, run_ids = 0.0, []
+        run_ids, waiting_since = list[str](), time.monotonic()
 
         async def has_waited() -> bool:
-            nonlocal slowest
-            began = time.monotonic()
             run_ids.append((await rest.ask("Answer", question="Is it so?", strategy="system1"))["run"]["run_id"])
             await rest.ask("ListRuns")
-            slowest = max(slowest, time.monotonic() - began)
-            return len(run_ids) > 100
+            return len(run_ids) > 10 and time.monotonic() - waiting_since > TWO_ATTEMPTS_S
 
         await until(has_waited)
         assert not migration.done()
@@ -456,7 +457,6 @@ async def test_the_index_of_earlier_answers_waits_for_a_writer_of_runs_and_no_an
         stored = {row[0] for row in await (await owner.execute("SELECT run_id FROM router.runs")).fetchall()}
 
     assert [name for (name,) in found] == ["ix_runs_question"]
-    assert slowest < 2.0  # an attempt waits for its lock for as long, and a run to be stored behind it
     assert set(run_ids) <= stored
 
 

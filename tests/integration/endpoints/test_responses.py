@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from chassis.serving.auth import ApiKey, Keyring
-from services.router.service.answering import answer as answering
+from services.router.service.answering import run_in_progress
 from services.router.service.runs.values import CallKind
 from tests.support.apis import RestApi, RpcApi
 from tests.support.gateway import Suite, gateway, metacog_field
@@ -208,7 +208,7 @@ async def test_a_response_continues_an_earlier_one_without_its_instructions(
 async def test_store_is_whether_the_response_can_be_continued(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, stream: bool, most: int, kept: bool
 ) -> None:
-    monkeypatch.setattr(answering, "MOST_KEPT_BYTES", most)
+    monkeypatch.setattr(run_in_progress, "MOST_KEPT_BYTES", most)
     asked: Any = {**PLAIN, "input": "Say hello. " * 20, "store": True}
 
     if stream:

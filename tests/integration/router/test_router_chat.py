@@ -475,7 +475,13 @@ async def gate(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
         ({"metacog": {"colour": "red"}}, 400, "invalid_request_error", None, "malformed_request"),
         ({"metacog": {"msv": {"conflict": 2}}}, 400, "invalid_request_error", None, "msv_out_of_range"),
         ({"metacog": {"stage_max_tokens": 0}}, 400, "invalid_request_error", None, "malformed_request"),
-        ({"metacog": {"envelope": {"max_generations": 0}}}, 400, "invalid_request_error", "max_generations", None),
+        (
+            {"metacog": {"envelope": {"max_generations": 0}}},
+            400,
+            "invalid_request_error",
+            "metacog.envelope.max_generations",
+            None,
+        ),
         ({"seed": 2**70}, 400, "invalid_request_error", "seed", None),
     ],
 )
