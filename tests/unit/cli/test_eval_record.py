@@ -31,7 +31,7 @@ def test_a_recording_makes_a_report_and_a_pack_without_a_suite(
     assert (tmp_path / "out" / "report.md").read_text().strip() == done.out.strip()
     replayed = metacog("eval", "replay", "--pack", tmp_path / "pack", "--out", tmp_path / "replay")
     assert replayed.status == 0, replayed.err
-    assert "| sums | 8 | 4 | 3 |" in replayed.out
+    assert "| sums | 8 | 28.3 | 4 | 3 |" in replayed.out
 
 
 def test_live_answers_need_a_folder(metacog: Metacog, recording: Path) -> None:
