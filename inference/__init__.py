@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inference.config import BackendConfig, BreakerSettings, CircuitSettings, Endpoint, PoolSize, Retries
     from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
     from inference.errors import (
+        BackendFailed,
         BackendOverloaded,
         BackendUnauthorized,
         BackendUnavailable,
@@ -80,6 +81,7 @@ _NAMES = {
     "errors": (
         "BackendOverloaded",
         "RequestRejected",
+        "BackendFailed",
         "BackendUnauthorized",
         "BackendUnavailable",
         "CircuitOpen",
@@ -139,6 +141,7 @@ __all__ = [
     "Alternative",
     "Backend",
     "BackendConfig",
+    "BackendFailed",
     "BackendModelClient",
     "BackendModelClients",
     "BackendOverloaded",

@@ -11,6 +11,7 @@
         ├── BackendOverloaded       BACKEND_OVERLOADED     try again after `retry_after_s`
         ├── BackendUnavailable      BACKEND_UNAVAILABLE
         │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not sent: the backend failed too often just now
+        │   ├── BackendFailed       BACKEND_UNAVAILABLE    the backend is there, and failed at the request
         │   ├── InvalidReply        BACKEND_REPLY_INVALID  what came is no HTTP reply, or too long
         │   └── BackendUnauthorized BACKEND_UNAUTHORIZED   our key is not accepted
         ├── DeadlineExceeded        DEADLINE_EXCEEDED
@@ -116,6 +117,10 @@ class CircuitOpen(BackendUnavailable):
     def __init__(self, message: str, *, backend: str, retry_after_s: float) -> None:
         super().__init__(message, backend=backend, **_seconds(retry_after_s))
         self.retry_after_s = retry_after_s
+
+
+class BackendFailed(BackendUnavailable):
+    """The backend is there, and failed at the request (500 and the like): it may do so every time."""
 
 
 class InvalidReply(BackendUnavailable):

@@ -4,6 +4,7 @@ import math
 import re
 
 from inference.errors import (
+    BackendFailed,
     BackendOverloaded,
     BackendUnauthorized,
     BackendUnavailable,
@@ -20,6 +21,8 @@ from inference.json_fields import count_of, object_of, parse_object, text_of
 from inference.values import CHAT, Place
 
 MAX_MESSAGE = 500
+# Statuses of a gateway before a server that is away, or of a server that is not ready.
+AWAY = (502, 503, 504)
 
 _CONTEXT = re.compile(r"context (length|size|window)|context_length_exceeded|prompt is too long", re.IGNORECASE)
 _CONTEXT_TOKENS = re.compile(r"context (?:length|size)[^0-9]{0,12}(\d+)|\((\d+) tokens\), try", re.IGNORECASE)
@@ -70,7 +73,8 @@ def error_of(backend: str, model: str, reply: HttpReply) -> InferenceError:
             f"backend {backend} is overloaded: {message}", backend=backend, retry_after_s=retry_after_s(reply)
         )
     if status >= 500:
-        return BackendUnavailable(f"backend {backend} failed ({status}): {message}", backend=backend)
+        kind = BackendUnavailable if status in AWAY else BackendFailed
+        return kind(f"backend {backend} failed ({status}): {message}", backend=backend)
     if status in (401, 403):
         return BackendUnauthorized(f"backend {backend} does not accept the API key ({status})", backend=backend)
     if status == 404 and "model" in message.lower():

@@ -729,7 +729,7 @@ def _retention(
     forget = None if receivers.experience is None else receivers.experience.forget
     return Retention(
         "runs",
-        OldRuns(database.old_runs, forget, [database.batch_steps.delete_old, database.batch_files.delete_old]),
+        OldRuns(database.old_runs, forget, [database.batch_steps.delete_old, database.batch_files.end_old]),
         days=options.days,
         delete_files=rejected.remove_older,
         every_s=options.retention_every_s,

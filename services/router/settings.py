@@ -222,8 +222,10 @@ class Settings(ApiSettings):
     file_max_lines: int = Field(50_000, ge=1, description="Lines of a file at most")
     file_line_max_bytes: int = Field(1024 * 1024, ge=1024, description="Longest line of a file [bytes]")
     files_per_key: int = Field(100, ge=1, description="Uploaded files that one API key may have at a time")
-    batches_per_key: int = Field(200, ge=1, description="Batches that one API key may have at a time, ended ones too")
-    batches_active_per_key: int = Field(10, ge=1, description="Those of them that have not ended")
+    batches_per_key: int = Field(
+        200, ge=1, description="Batches of one API key that are kept; a further one deletes the oldest that has ended"
+    )
+    batches_active_per_key: int = Field(10, ge=1, description="Those of them that may be in progress")
     batch_lines_at_once: int = Field(
         8,
         ge=1,

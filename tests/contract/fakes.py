@@ -1,6 +1,6 @@
 """Fakes of models and stores, so that both APIs of a service give the same exact answers."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -213,7 +213,7 @@ class FakeFiles:
         """Return no file."""
         return []
 
-    async def read(self, file_id: str, after: int, most: int) -> Sequence[tuple[int, bytes]]:
+    async def read(self, file_id: str, after: int, most_bytes: int) -> Sequence[tuple[int, bytes]]:
         """Return no line."""
         return []
 
@@ -221,9 +221,13 @@ class FakeFiles:
         """Find nothing."""
         raise FileNotFound("no file", file_id=file_id)
 
-    async def delete_old(self, age: timedelta | None, most: int) -> int:
-        """Delete nothing."""
+    async def end_old(self, age: timedelta, most: int) -> int:
+        """Find nothing."""
         return 0
+
+    async def delete_gone(self, most_lines: int) -> bool:
+        """Delete nothing."""
+        return False
 
 
 class FakeBatches:
@@ -300,14 +304,14 @@ class FakeLines:
         """Return no line."""
         return None
 
-    async def renew(self, claim: str, lease_s: float) -> None:
+    async def renew(self, claim: str, names: Collection[tuple[str, int]], lease_s: float) -> None:
         """Renew nothing."""
 
     async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> bool:
         """Store nothing."""
         return False
 
-    async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, counts: bool) -> None:
+    async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, attempts: int, failures: int) -> None:
         """Release nothing."""
 
 

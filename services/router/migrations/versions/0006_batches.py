@@ -26,12 +26,15 @@ def create_files() -> None:
         sa.Column("purpose", sa.String(16), nullable=False),
         sa.Column("filename", sa.String, nullable=False),
         sa.Column("is_ready", sa.Boolean, nullable=False),
-        *(_number(name, sa.BigInteger) for name in ("size_bytes", "line_count", "longest_line")),
+        *(_number(name, sa.BigInteger) for name in ("size_bytes", "line_count")),
         _time("created_at", nullable=False, index=True),
         _time("expires_at"),
         schema=SCHEMA,
     )
     op.create_index("ix_files_key", "files", ["key_name", "file_id"], schema=SCHEMA)
+    op.create_index(
+        "ix_files_expires", "files", ["expires_at"], schema=SCHEMA, postgresql_where="expires_at IS NOT NULL"
+    )
     op.create_table(
         "file_lines",
         sa.Column(
@@ -63,7 +66,6 @@ def create_batches() -> None:
         sa.Column("claim", sa.String(36), nullable=False, server_default=""),
         _time("claimed_until"),
         _time("served_at"),
-        _time("paused_until"),
         schema=SCHEMA,
     )
     op.create_index("ix_batches_key", "batches", ["key_name", "batch_id"], schema=SCHEMA)
@@ -85,13 +87,17 @@ def create_batches() -> None:
         sa.Column("number", sa.Integer, primary_key=True),
         sa.Column("custom_id", sa.String, nullable=False),
         sa.Column("is_done", sa.Boolean, nullable=False, server_default=sa.false()),
-        _number("attempts", sa.Integer),
+        *(_number(name, sa.Integer) for name in ("attempts", "failures", "losses")),
         sa.Column("claim", sa.String(36), nullable=False, server_default=""),
         _time("due_at", nullable=False),
         schema=SCHEMA,
     )
     op.create_index(
-        "ix_batch_lines_left", "batch_lines", ["batch_id", "number"], schema=SCHEMA, postgresql_where="NOT is_done"
+        "ix_batch_lines_left",
+        "batch_lines",
+        ["batch_id", "due_at", "number"],
+        schema=SCHEMA,
+        postgresql_where="NOT is_done",
     )
     op.create_index("ix_batch_lines_claim", "batch_lines", ["claim"], schema=SCHEMA, postgresql_where="claim <> ''")
 

@@ -21,7 +21,7 @@ class BatchStore(Protocol):
     """This store holds batches. Every method may raise `DatabaseUnavailable`."""
 
     async def create(self, batch: RequestBatch, most: int, most_active: int) -> None:
-        """Store a batch; raises `TooManyBatches` beyond `most` of a key, or `most_active` that have not ended."""
+        """Store a batch, beyond `most` of a key in place of its oldest ended one; raises `TooManyBatches`."""
 
     async def find(self, batch_id: str, key_name: str) -> RequestBatch:
         """Return a batch of a key; raises `BatchNotFound`."""
@@ -41,7 +41,7 @@ class Batches:
         store: Where they are.
         files: Where their input files are.
         endpoints: Paths that answer lines.
-        per_key: Batches of one API key [count].
+        per_key: Batches of one API key [count]; beyond it the oldest that has ended goes.
         active_per_key: Those of them that have not ended [count].
         keeps: Whether contents are stored.
         now: Wall clock.
@@ -63,7 +63,7 @@ class Batches:
         Raises:
             MalformedRequest: For a field that is wrong, or where contents are not stored.
             FileNotFound: When there is no such input file.
-            TooManyBatches: When the key has as many batches as it may.
+            TooManyBatches: When the key has as many batches that have not ended as it may.
             DatabaseUnavailable: When the database is away.
         """
         if not self.keeps:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from chassis.admission import AdmissionLimit
+from chassis.admission import AdmissionLimit, CallerShares
 from chassis.errors import RequestOverLimit
 from chassis.ids import new_id
 from chassis.serving.multipart import FormField, FormFile, FormPiece
@@ -16,8 +16,8 @@ from services.router.core.batch_lines import LineSplitter, LineTooLong
 from services.router.errors import FileNotFound
 from services.router.service.batches.values import FILE, INPUT, ExpiresAfter, ListFilesRequest, StoredFile
 
-# Uploads at a time [count], and lines and bytes of one that are stored at once.
-UPLOADS, STORED_LINES, STORED_BYTES = 8, 1000, 256 * 1024
+# Uploads at a time, and those of one API key [count]; lines and bytes of one that are stored at once.
+UPLOADS, UPLOADS_OF_KEY, STORED_LINES, STORED_BYTES = 8, 4, 1000, 256 * 1024
 # Bytes that are read of a file at once, unless one line has more [bytes].
 READ_BYTES = 256 * 1024
 KEEP_SETTING = "METACOG_ROUTER_KEEP_CONTENTS"
@@ -60,11 +60,11 @@ class FileStore(Protocol):
     async def page(self, request: ListFilesRequest, key_name: str) -> Sequence[StoredFile]:
         """Return the files of a page, and one more if there is one; raises `FileNotFound` for an unknown `after`."""
 
-    async def read(self, file_id: str, after: int, most: int) -> Sequence[tuple[int, bytes]]:
-        """Return at most `most` lines of a file after the one with the number `after`, each with its number."""
+    async def read(self, file_id: str, after: int, most_bytes: int) -> Sequence[tuple[int, bytes]]:
+        """Return lines of a file after the one with the number `after`, each with its number: what fits, or one."""
 
     async def delete(self, file_id: str, key_name: str) -> None:
-        """Delete a file of a key; raises `FileNotFound`, or `FileInUse` while a batch reads it."""
+        """Let a file of a key be gone; raises `FileNotFound`, or `FileInUse` while a batch reads it."""
 
 
 def not_kept(field: str) -> MalformedRequest:
@@ -89,6 +89,7 @@ class Files:
         self._keeps = keeps
         self._now = now
         self._uploads = AdmissionLimit("file uploads", UPLOADS)
+        self._of_keys = CallerShares("file uploads", places=UPLOADS_OF_KEY, waiting=0)
 
     async def upload(self, pieces: AsyncIterator[FormPiece], key_name: str) -> StoredFile:
         """Store the file of a form as it comes; what is stored of one that fails is deleted.
@@ -97,20 +98,24 @@ class Files:
             MalformedRequest: For another purpose or field, without a file, or where contents are not stored.
             RequestOverLimit: For a file, a line, or a number of lines over its limit.
             TooManyFiles: When the key has as many files as it may.
-            Overloaded: When as many uploads are in progress as may be.
+            Overloaded: When as many uploads are in progress as may be, in all or of the key.
             DatabaseUnavailable: When the database is away.
         """
         if not self._keeps:
             raise not_kept("file")
-        with self._uploads.place():
-            upload = _Upload(self._store, self._limits, key_name, self._now())
-            try:
-                async for piece in pieces:
-                    await upload.take(piece)
-                return await upload.finish()
-            except BaseException:
-                await upload.drop()
-                raise
+        async with self._of_keys.place():
+            with self._uploads.place():
+                return await self._stored(pieces, key_name)
+
+    async def _stored(self, pieces: AsyncIterator[FormPiece], key_name: str) -> StoredFile:
+        upload = _Upload(self._store, self._limits, key_name, self._now())
+        try:
+            async for piece in pieces:
+                await upload.take(piece)
+            return await upload.finish()
+        except BaseException:
+            await upload.drop()
+            raise
 
     async def get(self, file_id: str, key_name: str) -> StoredFile:
         """Return a file; raises `FileNotFound`."""
@@ -141,10 +146,9 @@ async def pages_of(store: FileStore, file: StoredFile) -> AsyncIterator[Sequence
     Raises:
         FileNotFound: When it was deleted meanwhile.
     """
-    most = max(1, READ_BYTES // max(1, file.longest_line))
     after, left = 0, file.line_count
     while left > 0:
-        lines = await store.read(file.file_id, after, most)
+        lines = await store.read(file.file_id, after, READ_BYTES)
         if not lines:
             raise FileNotFound(f"the file {file.file_id!r} was deleted meanwhile", file_id=file.file_id)
         yield lines
@@ -165,12 +169,11 @@ class _Upload:
             filename="",
             size_bytes=0,
             line_count=0,
-            longest_line=0,
             created_at=now,
         )
         self._splitter = LineSplitter(limits.line_bytes)
         self._waiting: list[bytes] = []
-        self._waiting_bytes = self._stored = self._size = self._longest = 0
+        self._waiting_bytes = self._stored = self._size = 0
         self._filename: str | None = None
 
     async def take(self, piece: FormPiece) -> None:
@@ -197,7 +200,6 @@ class _Upload:
             filename=self._filename,
             size_bytes=self._size,
             line_count=self._splitter.count,
-            longest_line=self._longest,
             created_at=self._file.created_at,
             expires_at=self._expires_at(),
         )
@@ -205,7 +207,7 @@ class _Upload:
         return file
 
     async def drop(self) -> None:
-        """Delete what is stored; what cannot be deleted now is deleted later, as every file that never became ready."""
+        """Let what is stored be deleted soon; where that fails, it is later, as every file that never became ready."""
         if self._filename is not None:
             with suppress(MetacogError):
                 await self._store.delete(self._file.file_id, self._key_name)
@@ -215,8 +217,8 @@ class _Upload:
             raise MalformedRequest("file: give one file, in the field `file`", field="file")
         if "purpose" in self._fields:  # it may also come after the file
             self._check_purpose()
-        await self._store.begin(self._file, self._key_name, self._limits.per_key)
         self._filename = str(checked_text(part.filename))[:MOST_FILENAME]
+        await self._store.begin(self._file, self._key_name, self._limits.per_key)
 
     async def _data(self, data: bytes) -> None:
         self._size += len(data)
@@ -231,7 +233,6 @@ class _Upload:
         for line in lines:
             if self._splitter.count > self._limits.lines:
                 raise _over("the file", self._limits.lines, "lines", "FILE_MAX_LINES")
-            self._longest = max(self._longest, len(line))
             self._waiting.append(line)
             self._waiting_bytes += len(line)
             if len(self._waiting) >= STORED_LINES or self._waiting_bytes >= STORED_BYTES:

@@ -12,7 +12,7 @@ from kernel.errors import MetacogError
 from kernel.values import value
 from services.router.service.answering.values import PassedThrough, RunFinished
 from services.router.service.gateway.chat_gateway import ChatGateway
-from services.router.service.gateway.chat_reply import error_body, whole_completion
+from services.router.service.gateway.chat_reply import error_body
 from services.router.service.gateway.chat_request import repeatable_options
 from services.router.service.gateway.continuation import Continuation
 from services.router.service.gateway.passed_fields import PassedFields
@@ -90,7 +90,7 @@ class LineAnswers:
 
     async def _chat(self, body: dict[str, Any], key_name: str, request_id: str) -> LineReply:
         chat = await self.chats.start({**body, **repeatable_options(body, request_id)}, key_name)
-        return await _reply(chat.events, lambda run, document: whole_completion(document, run, chat.request))
+        return await _reply(chat.events, chat.completion)
 
     async def _response(self, body: dict[str, Any], key_name: str, request_id: str) -> LineReply:
         fields = PassedFields(self.more_fields, FIELDS)
@@ -106,8 +106,7 @@ class LineAnswers:
         )
 
         def written(run: Run, document: Document | None) -> Document:
-            completion = whole_completion(document, run, chat.request)
-            return response_of(completion, run.run_id, asked, store=bool(run.continuation))
+            return response_of(chat.completion(run, document), run.run_id, asked, store=bool(run.continuation))
 
         return await _reply(chat.events, written)
 

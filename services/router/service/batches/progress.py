@@ -28,9 +28,9 @@ POLL_S = 2.0
 LEASE_S = 60.0
 # Time that one step may take before it counts as hung [s].
 STEP_WITHIN_S = 1800.0
-# Lines that get their error at once [count], and old files and batches that are deleted at once [count].
-PAGE = 500
-# Time between two looks at what is expired [s].
+# Lines that get their error at once, and lines of a file that is gone that are deleted at once [count].
+PAGE, DELETED_LINES = 500, 5000
+# Time between two looks at which files are gone [s].
 SWEEP_EVERY_S = 60.0
 CLOSE_WITHIN_S = 3.0
 
@@ -80,8 +80,11 @@ class StepStore(Protocol):
 class ExpiringFiles(FileStore, Protocol):
     """This store holds files, of which some expire."""
 
-    async def delete_old(self, age: timedelta | None, most: int) -> int:
-        """Delete files that are expired, or older than an age; return how many."""
+    async def end_old(self, age: timedelta, most: int) -> int:
+        """Let files that are older than an age be gone; return how many."""
+
+    async def delete_gone(self, most_lines: int) -> bool:
+        """Delete a piece of a file that is gone, and with the last one the file; return whether there was one."""
 
 
 class BatchProgress:
@@ -93,6 +96,7 @@ class BatchProgress:
         keeps: Whether contents are stored; where they are not, no batch begins.
         poll_s: Time between two looks at what is to be done [s].
         lease_s: Time after which a step without a sign of life is another process's [s].
+        sweep_every_s: Time between two looks at which files are gone [s].
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class BatchProgress:
         keeps: bool = True,
         poll_s: float = POLL_S,
         lease_s: float = LEASE_S,
+        sweep_every_s: float = SWEEP_EVERY_S,
     ) -> None:
         self._store = store
         self._files = files
@@ -111,7 +116,8 @@ class BatchProgress:
         self._lease_s = lease_s
         self._claim = new_id()
         self._wake = asyncio.Event()
-        self._swept_at = -SWEEP_EVERY_S
+        self._sweep_every_s = sweep_every_s
+        self._swept_at = -sweep_every_s
         self._is_away = False
         self._worker = BackgroundWorker("batches", self._run_round)
 
@@ -235,11 +241,12 @@ class BatchProgress:
         await self._end(batch, status)
 
     async def _sweep(self) -> None:
-        """Delete files that are expired, and what is left of uploads that never ended."""
-        if time.monotonic() - self._swept_at >= SWEEP_EVERY_S:
-            while await self._files.delete_old(None, PAGE) == PAGE:
-                pass
+        """Delete a piece of a file that is gone; the next piece waits for the steps that are due meanwhile."""
+        if time.monotonic() - self._swept_at >= self._sweep_every_s:
             self._swept_at = time.monotonic()
+            if await self._files.delete_gone(DELETED_LINES):
+                self._swept_at -= self._sweep_every_s
+                self._wake.set()
 
 
 def _checked_line(checker: LineChecker, number: int, content: bytes) -> str | None:

@@ -23,7 +23,6 @@ class StoredFile:
         filename: The name that its caller gave.
         size_bytes: Its size [bytes].
         line_count: Its lines [count].
-        longest_line: Size of the longest line [bytes].
         created_at: When it was begun.
         expires_at: When it is deleted, where that is stated.
     """
@@ -33,7 +32,6 @@ class StoredFile:
     filename: str
     size_bytes: int
     line_count: int
-    longest_line: int
     created_at: datetime
     expires_at: datetime | None = None
 
@@ -129,6 +127,8 @@ class ClaimedLine:
         key_name: Name of the API key that the batch belongs to.
         endpoint: Path that answers it.
         attempts: Attempts to answer it, this one included [count, >= 1].
+        failures: Those in which what it needs failed [count].
+        losses: The last ones whose lease ran out, with the process that had it, as it seems [count].
         content: The line.
     """
 
@@ -138,6 +138,8 @@ class ClaimedLine:
     key_name: str
     endpoint: str
     attempts: int
+    failures: int
+    losses: int
     content: bytes
 
     @property

@@ -1,7 +1,7 @@
 """Batches are stored in PostgreSQL; every method is one short transaction."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, text, update
@@ -31,10 +31,10 @@ class PostgresBatches:
         self._sessions = sessions
 
     async def create(self, batch: RequestBatch, most: int, most_active: int) -> None:
-        """Store a batch.
+        """Store a batch; where the key has as many as it may, its oldest one that has ended goes, with its results.
 
         Raises:
-            TooManyBatches: When the key has as many as it may, or as many that have not ended.
+            TooManyBatches: When the key has as many that have not ended as it may.
             DatabaseUnavailable: When the database is away.
         """
         async with transaction(self._sessions) as session:
@@ -43,8 +43,10 @@ class PostgresBatches:
             count, active = (await session.execute(counting.where(BatchRow.key_name == batch.key_name))).one()
             if active >= most_active:
                 raise _too_many(f"{most_active} batches that have not ended", ACTIVE_PER_KEY, most_active, "wait")
+            if active >= most:
+                raise _too_many(f"{most} batches that have not ended", PER_KEY, most, "wait")
             if count >= most:
-                raise _too_many(f"{most} batches", PER_KEY, most, "old ones are deleted after the retention time")
+                await _delete_oldest(session, batch.key_name, count - most + 1)
             session.add(
                 BatchRow(
                     batch_id=batch.batch_id,
@@ -206,7 +208,7 @@ class PostgresBatches:
             return [(number, custom_id) for number, custom_id in (await session.execute(query)).all()]
 
     async def give_up(self, batch: RequestBatch, claim: str, lease_s: float, errors: Mapping[int, bytes]) -> bool:
-        """Store errors of lines, by number, that nobody answers; return whether the claim still held."""
+        """Store errors of lines, by number, that get no answer; return whether the claim still held."""
         async with transaction(self._sessions) as session:
             if not await _renew(session, batch, claim, lease_s):
                 return False
@@ -237,8 +239,8 @@ class PostgresBatches:
                 return False
             now = await _now(session)
             files = {
-                "output_file_id": await _close(session, batch.output_file_id, batch.output_expires_s),
-                "error_file_id": await _close(session, batch.error_file_id, batch.output_expires_s),
+                "output_file_id": await _close(session, batch.output_file_id, now, batch.output_expires_s),
+                "error_file_id": await _close(session, batch.error_file_id, now, batch.output_expires_s),
             }
             await session.execute(delete(BatchLineRow).where(BatchLineRow.batch_id == batch.batch_id))
             await _enter(session, batch.batch_id, status, now, **files)
@@ -294,8 +296,9 @@ async def _row(session: AsyncSession, batch_id: str, key_name: str, *, field: st
     return row
 
 
-async def _now(session: AsyncSession) -> Any:  # noqa: ANN401 - a time
-    return (await session.scalars(select(NOW))).one()
+async def _now(session: AsyncSession) -> datetime:
+    now: datetime = (await session.scalars(select(NOW))).one()
+    return now
 
 
 async def _renew(session: AsyncSession, batch: RequestBatch, claim: str, lease_s: float) -> bool:
@@ -313,21 +316,31 @@ async def _enter(session: AsyncSession, batch_id: str, status: BatchStatus, now:
     await session.execute(update(BatchRow).where(BatchRow.batch_id == batch_id).values(given))
 
 
-async def _close(session: AsyncSession, file_id: str | None, expires_s: int | None) -> str | None:
-    """Make a file of results ready and return its name; None, and delete it, where it has no line."""
+async def _close(session: AsyncSession, file_id: str | None, now: datetime, expires_s: int | None) -> str | None:
+    """Make a file of results ready, as created now, and return its name; None, and delete it, where it has no line."""
     if file_id is None:
         return None
     size = func.octet_length(FileLineRow.content)
-    counting = select(func.count(), func.coalesce(func.sum(size), 0), func.coalesce(func.max(size), 0))
-    count, size_bytes, longest = (await session.execute(counting.where(FileLineRow.file_id == file_id))).one()
+    counting = select(func.count(), func.coalesce(func.sum(size), 0)).where(FileLineRow.file_id == file_id)
+    count, size_bytes = (await session.execute(counting)).one()
     if not count:
         await session.execute(delete(FileRow).where(FileRow.file_id == file_id))
         return None
-    values: dict[str, Any] = {"is_ready": True, "line_count": count, "size_bytes": size_bytes, "longest_line": longest}
+    values: dict[str, Any] = {"is_ready": True, "created_at": now, "line_count": count, "size_bytes": size_bytes}
     if expires_s is not None:
-        values["expires_at"] = FileRow.created_at + timedelta(seconds=expires_s)
+        values["expires_at"] = now + timedelta(seconds=expires_s)
     await session.execute(update(FileRow).where(FileRow.file_id == file_id).values(values))
     return file_id
+
+
+async def _delete_oldest(session: AsyncSession, key_name: str, most: int) -> None:
+    """Delete the oldest batches of a key that have ended, and let their files of results be gone."""
+    ended = select(BatchRow.batch_id).where(BatchRow.key_name == key_name, BatchRow.status.in_(ENDED))
+    oldest = ended.order_by(BatchRow.batch_id).limit(most).scalar_subquery()
+    deleting = delete(BatchRow).where(BatchRow.batch_id.in_(oldest))
+    deleted = (await session.execute(deleting.returning(BatchRow.output_file_id, BatchRow.error_file_id))).all()
+    files = [file_id for row in deleted for file_id in row if file_id is not None]
+    await session.execute(update(FileRow).where(FileRow.file_id.in_(files)).values(expires_at=NOW))
 
 
 def _too_many(what: str, setting: str, most: int, advice: str) -> TooManyBatches:

@@ -1,27 +1,28 @@
 """Files are stored in PostgreSQL, one row a line; every method is one short transaction."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, text, update
+from sqlalchemy import ColumnElement, delete, exists, func, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import Sessions, transaction, without_nul
 from services.router.core.batch_states import ACTIVE
 from services.router.errors import FileInUse, FileNotFound, TooManyFiles
 from services.router.service.batches.values import INPUT, ListFilesRequest, StoredFile
-from services.router.store.batches.tables import BatchRow, FileLineRow, FileRow
+from services.router.store.batches.tables import BatchRow, FileRow
 
-# Age from which an upload that never ended is deleted.
+# Age from which an upload that never ended is gone.
 LOST_AFTER = timedelta(hours=1)
+# Lines that are read at once at most [count].
+READ_LINES = 2000
 FILE_COLUMNS = (
     "file_id",
     "purpose",
     "filename",
     "size_bytes",
     "line_count",
-    "longest_line",
     "created_at",
     "expires_at",
 )
@@ -29,6 +30,19 @@ ADD_LINES = text(
     "INSERT INTO router.file_lines (file_id, number, content) SELECT :file_id, :first + i - 1, content "
     "FROM unnest(CAST(:lines AS bytea[])) WITH ORDINALITY AS given(content, i)"
 )
+READ = text(
+    "SELECT number, content FROM (SELECT number, content, octet_length(content) AS size,"
+    " sum(octet_length(content)) OVER (ORDER BY number) AS up_to_it FROM (SELECT number, content FROM router.file_lines"
+    " WHERE file_id = :file_id AND number > :after ORDER BY number LIMIT :most_lines) AS next) AS sized"
+    " WHERE up_to_it <= :most_bytes OR up_to_it = size ORDER BY number"
+)
+DELETE_LINES = text(
+    "DELETE FROM router.file_lines WHERE file_id = :file_id AND number IN"
+    " (SELECT number FROM router.file_lines WHERE file_id = :file_id ORDER BY number LIMIT :most)"
+)
+NOW = func.clock_timestamp()
+# The same while files are looked for: an index finds what is before a time that stands still.
+STILL = func.statement_timestamp()
 LOCK_KEY = text("SELECT pg_advisory_xact_lock(1836345958, hashtext(:key_name))")
 
 
@@ -56,9 +70,9 @@ class PostgresFiles:
             if (await session.scalars(counting)).one() >= most:
                 message = f"this key has {most} files, as many as it may (METACOG_ROUTER_FILES_PER_KEY); delete some"
                 raise TooManyFiles(message, most=str(most), setting="METACOG_ROUTER_FILES_PER_KEY")
-            session.add(
-                FileRow(**{name: getattr(file, name) for name in FILE_COLUMNS}, key_name=key_name, is_ready=False)
-            )
+            given: dict[str, Any] = {name: getattr(file, name) for name in FILE_COLUMNS}
+            given["expires_at"] = await _now(session) + LOST_AFTER
+            session.add(FileRow(**given, key_name=key_name, is_ready=False))
 
     async def add_lines(self, file_id: str, first: int, lines: Sequence[bytes]) -> None:
         """Store lines of a file, numbered from `first`.
@@ -78,7 +92,8 @@ class PostgresFiles:
             DatabaseUnavailable: When the database is away.
         """
         values: dict[str, Any] = {name: getattr(file, name) for name in FILE_COLUMNS}
-        finishing = update(FileRow).where(FileRow.file_id == file.file_id).values(**values, is_ready=True)
+        finishing = update(FileRow).where(FileRow.file_id == file.file_id, ~FileRow.is_ready, _is_there())
+        finishing = finishing.values(**values, is_ready=True)
         async with transaction(self._sessions) as session:
             if (await session.scalars(finishing.returning(FileRow.file_id))).first() is None:
                 raise _not_found(file.file_id)
@@ -112,23 +127,18 @@ class PostgresFiles:
             rows = (await session.scalars(query.order_by(order).limit(request.limit + 1))).all()
         return [_file(row) for row in rows]
 
-    async def read(self, file_id: str, after: int, most: int) -> Sequence[tuple[int, bytes]]:
-        """Return at most `most` lines of a file after the one with the number `after`, each with its number.
+    async def read(self, file_id: str, after: int, most_bytes: int) -> Sequence[tuple[int, bytes]]:
+        """Return lines of a file after the one with the number `after`, each with its number: what fits, or one.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        query = (
-            select(FileLineRow.number, FileLineRow.content)
-            .where(FileLineRow.file_id == file_id, FileLineRow.number > after)
-            .order_by(FileLineRow.number)
-            .limit(most)
-        )
+        given = {"file_id": file_id, "after": after, "most_lines": READ_LINES, "most_bytes": most_bytes}
         async with transaction(self._sessions) as session:
-            return [(number, content) for number, content in (await session.execute(query)).all()]
+            return [(number, content) for number, content in (await session.execute(READ, given)).all()]
 
     async def delete(self, file_id: str, key_name: str) -> None:
-        """Delete a file of a key.
+        """Let a file of a key be gone at once; `delete_gone` deletes it.
 
         Raises:
             FileNotFound: When there is none.
@@ -146,37 +156,52 @@ class PostgresFiles:
             if batch_id is not None:
                 message = f"the batch {batch_id} reads the file {file_id!r}; cancel it, or wait until it has ended"
                 raise FileInUse(message, file_id=file_id, batch_id=batch_id)
-            deleting = delete(FileRow).where(
-                FileRow.file_id == without_nul(file_id), FileRow.key_name == key_name, _is_no_result_of_active()
+            ending = update(FileRow).where(
+                FileRow.file_id == without_nul(file_id),
+                FileRow.key_name == key_name,
+                _is_there(),
+                _is_no_result_of_active(),
             )
-            if (await session.scalars(deleting.returning(FileRow.file_id))).first() is None:
+            ending = ending.values(expires_at=NOW).returning(FileRow.file_id)
+            if (await session.scalars(ending)).first() is None:
                 raise _not_found(file_id)
 
-    async def delete_old(self, age: timedelta | None, most: int) -> int:
-        """Delete at most `most` files that are expired, or older than an age, or whose upload never ended.
-
-        Args:
-            age: The age, by the database's clock; None: no age is too old.
-            most: Files at most [count].
-
-        Returns:
-            How many were deleted.
+    async def end_old(self, age: timedelta, most: int) -> int:
+        """Let at most `most` files that are older than an age, by the database's clock, be gone; return how many.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        now = func.clock_timestamp()
-        lost = and_(~FileRow.is_ready, FileRow.purpose == INPUT, FileRow.created_at < now - LOST_AFTER)
-        conditions = [FileRow.expires_at <= now, lost]
-        if age is not None:
-            conditions.append(FileRow.created_at < now - age)
-        is_read = exists().where(BatchRow.input_file_id == FileRow.file_id, BatchRow.status.in_(ACTIVE))
-        old = select(FileRow.file_id).where(or_(*conditions), ~is_read, _is_no_result_of_active()).limit(most)
+        old = (
+            select(FileRow.file_id)
+            .where(FileRow.created_at < STILL - age, FileRow.is_ready, _is_there(), _is_not_read())
+            .limit(most)
+        )
+        ending = update(FileRow).where(FileRow.file_id.in_(old.scalar_subquery())).values(expires_at=NOW)
         async with transaction(self._sessions) as session:
-            gone = await session.scalars(
-                delete(FileRow).where(FileRow.file_id.in_(old.scalar_subquery())).returning(FileRow.file_id)
-            )
-            return len(gone.all())
+            return len((await session.scalars(ending.returning(FileRow.file_id))).all())
+
+    async def delete_gone(self, most_lines: int) -> bool:
+        """Delete a piece of a file that is gone, and with the last one the file; return whether there was one.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        choosing = (
+            select(FileRow.file_id)
+            .where(FileRow.expires_at <= STILL, _is_not_read())
+            .order_by(FileRow.expires_at)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        async with transaction(self._sessions) as session:
+            file_id = (await session.scalars(choosing)).first()
+            if file_id is None:
+                return False
+            deleting: Any = await session.execute(DELETE_LINES, {"file_id": file_id, "most": most_lines})
+            if deleting.rowcount < most_lines:
+                await session.execute(delete(FileRow).where(FileRow.file_id == file_id))
+            return True
 
 
 async def _row(session: AsyncSession, file_id: str, key_name: str, field: str = "") -> FileRow:
@@ -187,8 +212,9 @@ async def _row(session: AsyncSession, file_id: str, key_name: str, field: str = 
     return row
 
 
-async def _now(session: AsyncSession) -> Any:  # noqa: ANN401 - a time
-    return (await session.scalars(select(func.clock_timestamp()))).one()
+async def _now(session: AsyncSession) -> datetime:
+    now: datetime = (await session.scalars(select(NOW))).one()
+    return now
 
 
 def _file(row: FileRow) -> StoredFile:
@@ -201,10 +227,15 @@ def _not_found(file_id: str, field: str = "") -> FileNotFound:
 
 
 def _is_there() -> ColumnElement[bool]:
-    return or_(FileRow.expires_at.is_(None), FileRow.expires_at > func.clock_timestamp())
+    return or_(FileRow.expires_at.is_(None), FileRow.expires_at > NOW)
 
 
 def _is_no_result_of_active() -> ColumnElement[bool]:
     """Return the condition that no batch writes the file now."""
     writes = or_(BatchRow.output_file_id == FileRow.file_id, BatchRow.error_file_id == FileRow.file_id)
     return ~exists().where(writes, BatchRow.status.in_(ACTIVE))
+
+
+def _is_not_read() -> ColumnElement[bool]:
+    """Return the condition that no batch reads the file, or will."""
+    return ~exists().where(BatchRow.input_file_id == FileRow.file_id, BatchRow.status.in_(ACTIVE))

@@ -1,8 +1,9 @@
 """Lines of batches are claimed by the processes that answer them; every method is one short transaction."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import Select, func, or_, select, update
+from sqlalchemy import Select, case, func, select, tuple_, update
 from sqlalchemy.orm import aliased
 
 from chassis.database import Sessions, transaction
@@ -11,6 +12,9 @@ from services.router.service.batches.values import ClaimedLine
 from services.router.store.batches.tables import BatchLineRow, BatchRow, FileLineRow
 
 NOW = func.clock_timestamp()
+# The same while lines are looked for: an index finds what is not later than a time that stands still.
+STILL = func.statement_timestamp()
+COUNTED = ("number", "custom_id", "attempts", "failures", "losses")
 
 
 class PostgresBatchLines:
@@ -22,7 +26,7 @@ class PostgresBatchLines:
     async def claim(self, claim: str, lease_s: float) -> ClaimedLine | None:
         """Return a line that is due, or whose lease has run out; no other process gets it while the lease lasts.
 
-        Keys take turns, and the batches of a key.
+        Keys take turns, and the batches of a key. Whose lease has run out counts as lost, unless it was this claim's.
 
         Raises:
             DatabaseUnavailable: When the database is away.
@@ -35,7 +39,7 @@ class PostgresBatchLines:
         )
         has_line = (
             select(BatchLineRow.number)
-            .where(BatchLineRow.batch_id == BatchRow.batch_id, ~BatchLineRow.is_done, BatchLineRow.due_at <= NOW)
+            .where(BatchLineRow.batch_id == BatchRow.batch_id, ~BatchLineRow.is_done, BatchLineRow.due_at <= STILL)
             .exists()
         )
         choosing = (
@@ -43,7 +47,6 @@ class PostgresBatchLines:
             .where(
                 BatchRow.status == BatchStatus.IN_PROGRESS,
                 BatchRow.expires_at > NOW,
-                or_(BatchRow.paused_until.is_(None), BatchRow.paused_until <= NOW),
                 has_line,
             )
             .order_by(served_key.asc().nulls_first(), BatchRow.served_at.asc().nulls_first(), BatchRow.batch_id)
@@ -58,8 +61,8 @@ class PostgresBatchLines:
             await session.flush()
             number = (
                 select(BatchLineRow.number)
-                .where(BatchLineRow.batch_id == batch.batch_id, ~BatchLineRow.is_done, BatchLineRow.due_at <= NOW)
-                .order_by(BatchLineRow.number)
+                .where(BatchLineRow.batch_id == batch.batch_id, ~BatchLineRow.is_done, BatchLineRow.due_at <= STILL)
+                .order_by(BatchLineRow.due_at, BatchLineRow.number)
                 .limit(1)
                 .with_for_update(skip_locked=True)
                 .cte("due")  # evaluated once, whatever the plan
@@ -67,8 +70,13 @@ class PostgresBatchLines:
             claiming = (
                 update(BatchLineRow)
                 .where(BatchLineRow.batch_id == batch.batch_id, BatchLineRow.number.in_(select(number.c.number)))
-                .values(claim=claim, attempts=BatchLineRow.attempts + 1, due_at=NOW + timedelta(seconds=lease_s))
-                .returning(BatchLineRow.number, BatchLineRow.custom_id, BatchLineRow.attempts)
+                .values(
+                    claim=claim,
+                    attempts=BatchLineRow.attempts + 1,
+                    losses=BatchLineRow.losses + case((BatchLineRow.claim.in_(("", claim)), 0), else_=1),
+                    due_at=NOW + timedelta(seconds=lease_s),
+                )
+                .returning(*(getattr(BatchLineRow, name) for name in COUNTED))
             )
             line = (await session.execute(claiming)).first()
             if line is None:
@@ -77,22 +85,21 @@ class PostgresBatchLines:
                 FileLineRow.file_id == batch.input_file_id, FileLineRow.number == line.number
             )
             return ClaimedLine(
+                **{name: getattr(line, name) for name in COUNTED},
                 batch_id=batch.batch_id,
-                number=line.number,
-                custom_id=line.custom_id,
                 key_name=batch.key_name,
                 endpoint=batch.endpoint,
-                attempts=line.attempts,
                 content=(await session.scalars(reading)).first() or b"",
             )
 
-    async def renew(self, claim: str, lease_s: float) -> None:
-        """Renew the leases of all lines that a process answers.
+    async def renew(self, claim: str, names: Collection[tuple[str, int]], lease_s: float) -> None:
+        """Renew the leases of the lines that a process answers, as batch and number; a further one that it claims ends.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        renewing = update(BatchLineRow).where(BatchLineRow.claim == claim, ~BatchLineRow.is_done)
+        name = tuple_(BatchLineRow.batch_id, BatchLineRow.number)
+        renewing = update(BatchLineRow).where(name.in_(names), BatchLineRow.claim == claim, ~BatchLineRow.is_done)
         async with transaction(self._sessions) as session:
             await session.execute(renewing.values(due_at=NOW + timedelta(seconds=lease_s)))
 
@@ -128,19 +135,19 @@ class PostgresBatchLines:
             session.add(FileLineRow(file_id=file_id, number=line.number, content=content))
             return True
 
-    async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, counts: bool) -> None:
-        """Let a line be answered later, and no line of its batch before.
+    async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, attempts: int, failures: int) -> None:
+        """Let a line be answered later.
 
         Args:
             line: The line.
             claim: The claim of this process.
             pause_s: Time until then [s].
-            counts: Whether the attempt counts among those after which a line is given up.
+            attempts: Attempts so far that count among those after which a line is given up [count].
+            failures: Those in which what it needs failed [count].
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        due_at = NOW + timedelta(seconds=pause_s)
         releasing = (
             update(BatchLineRow)
             .where(
@@ -149,14 +156,11 @@ class PostgresBatchLines:
                 BatchLineRow.claim == claim,
                 ~BatchLineRow.is_done,
             )
-            .values(claim="", due_at=due_at, attempts=line.attempts if counts else line.attempts - 1)
+            .values(claim="", due_at=NOW + timedelta(seconds=pause_s), attempts=attempts, failures=failures, losses=0)
         )
         async with transaction(self._sessions) as session:
             await session.execute(_locked(line.batch_id))
             await session.execute(releasing)
-            if pause_s > 0:
-                pausing = update(BatchRow).where(BatchRow.batch_id == line.batch_id)
-                await session.execute(pausing.values(paused_until=func.greatest(BatchRow.paused_until, due_at)))
 
 
 def _locked(batch_id: str) -> Select[str]:

@@ -14,10 +14,16 @@ _TIME = DateTime(timezone=True)
 
 
 class FileRow(RouterTable):
-    """A file is ready once all of it is stored; its lines are rows, each with its line end."""
+    """A file is ready once all of it is stored; its lines are rows, each with its line end.
+
+    One whose `expires_at` is over is gone for its key, and deleted in pieces.
+    """
 
     __tablename__ = "files"
-    __table_args__ = (Index("ix_files_key", "key_name", "file_id"),)
+    __table_args__ = (
+        Index("ix_files_key", "key_name", "file_id"),
+        Index("ix_files_expires", "expires_at", postgresql_where="expires_at IS NOT NULL"),
+    )
 
     file_id: Mapped[str] = mapped_column(String(48), primary_key=True)
     key_name: Mapped[str] = mapped_column(String)
@@ -26,7 +32,6 @@ class FileRow(RouterTable):
     is_ready: Mapped[bool] = mapped_column(Boolean)
     size_bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
     line_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    longest_line: Mapped[int] = mapped_column(BigInteger, server_default="0")
     created_at: Mapped[datetime] = mapped_column(_TIME, index=True)
     expires_at: Mapped[datetime | None] = mapped_column(_TIME)
 
@@ -77,15 +82,18 @@ class BatchRow(RouterTable):
     claim: Mapped[str] = mapped_column(String(36), server_default="")
     claimed_until: Mapped[datetime | None] = mapped_column(_TIME)
     served_at: Mapped[datetime | None] = mapped_column(_TIME)
-    paused_until: Mapped[datetime | None] = mapped_column(_TIME)
 
 
 class BatchLineRow(RouterTable):
-    """A line of a batch is done, or due at `due_at`: a process that has claimed it has until then."""
+    """A line of a batch is done, or due at `due_at`: a process that has claimed it has until then.
+
+    `attempts` counts its claims, `failures` those in which what it needs failed, and `losses` the last ones whose lease
+    ran out.
+    """
 
     __tablename__ = "batch_lines"
     __table_args__ = (
-        Index("ix_batch_lines_left", "batch_id", "number", postgresql_where="NOT is_done"),
+        Index("ix_batch_lines_left", "batch_id", "due_at", "number", postgresql_where="NOT is_done"),
         Index("ix_batch_lines_claim", "claim", postgresql_where="claim <> ''"),
     )
 
@@ -96,5 +104,7 @@ class BatchLineRow(RouterTable):
     custom_id: Mapped[str] = mapped_column(String)
     is_done: Mapped[bool] = mapped_column(Boolean, server_default="false")
     attempts: Mapped[int] = mapped_column(Integer, server_default="0")
+    failures: Mapped[int] = mapped_column(Integer, server_default="0")
+    losses: Mapped[int] = mapped_column(Integer, server_default="0")
     claim: Mapped[str] = mapped_column(String(36), server_default="")
     due_at: Mapped[datetime] = mapped_column(_TIME)
