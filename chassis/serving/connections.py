@@ -22,7 +22,9 @@ ErrorResponse = Callable[[MetacogError, str], Response]
 
 # A rejected client gets this time to read the error, since closing at once could discard it on its way [s].
 LINGER_S = 1.0
-# What it still sends meanwhile is discarded, up to this size [bytes].
+# Time that an upload may take in all; its parts come without a longer pause than a body may take [s].
+UPLOAD_WITHIN_S = 900.0
+# What a rejected client still sends is discarded, up to this size [bytes].
 LINGER_BYTES = 1024 * 1024
 
 
@@ -58,7 +60,8 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection, which is closed with an error when its client goes beyond a limit.
 
     A timer runs while the client owes the server a head or a body, and only if they did not arrive at once. While a
-    connection is idle between two requests, uvicorn's own timer closes it.
+    connection is idle between two requests, uvicorn's own timer closes it. For an upload, a form, the timer begins anew
+    with each part, and while we are too slow to read; the upload as a whole is bounded besides.
 
     Args:
         limits: Limits of each connection, and of their number.
@@ -85,6 +88,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unreported_bytes = 0  # what it has received since then
         self._owed: str | None = None  # what the timer waits for: "head" or "body"
         self._timer: TimerHandle | None = None
+        self._is_upload = False
+        self._upload_until = 0.0  # of the loop's clock
         self._is_rejected = False
         self._discarded_bytes = 0
 
@@ -152,6 +157,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Serve the request."""
         self._in_head = False
+        self._is_upload = any(
+            name == b"content-type" and text.lower().startswith(b"multipart/form-data") for name, text in self.headers
+        )
+        self._upload_until = self.loop.time() + UPLOAD_WITHIN_S
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -192,10 +201,16 @@ class BoundedProtocol(HttpToolsProtocol):
             owed = "body"
         else:
             owed = None
-        if owed != self._owed:
+        if owed != self._owed or (owed == "body" and self._is_upload and self._has_reported):
             self._stop_timer()
             if owed is not None:
-                self._owed, self._timer = owed, self.loop.call_later(self._time_s(owed), self._time_out)
+                self._begin_timer(owed)
+
+    def _begin_timer(self, owed: str) -> None:
+        seconds = self._time_s(owed)
+        if owed == "body" and self._is_upload:
+            seconds = min(seconds, max(0.0, self._upload_until - self.loop.time()))
+        self._owed, self._timer = owed, self.loop.call_later(seconds, self._time_out)
 
     def _time_s(self, owed: str) -> float:
         return self._limits.http_head_timeout_s if owed == "head" else self._limits.http_body_timeout_s
@@ -208,8 +223,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def _time_out(self) -> None:
         if self._owed is None:
             return
-        part = "headers" if self._owed == "head" else "body"
-        seconds = f"{self._time_s(self._owed):g}"
+        part, most_s = "headers" if self._owed == "head" else "body", self._time_s(self._owed)
+        if self._owed == "body" and self._is_upload:
+            is_late = self.loop.time() >= self._upload_until
+            if self.flow.read_paused and not is_late:  # it waits for us
+                self._begin_timer("body")
+                return
+            most_s = UPLOAD_WITHIN_S if is_late else most_s
+        seconds = f"{most_s:g}"
         message = f"the request's {part} did not arrive within {seconds} s; send it without pauses"
         self._reject(RequestTimeout(message, timeout_s=seconds))
 

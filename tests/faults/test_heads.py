@@ -122,6 +122,36 @@ async def test_a_body_that_does_not_arrive_is_given_up_in_the_shape_of_its_path(
     assert not [line for line in router.lines if line.get("level") == "error"]
 
 
+async def test_a_slow_upload_goes_on_while_its_parts_come_and_its_error_comes_after_its_end() -> None:
+    form = b'--x\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nwrong\r\n'
+    form += b'--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n'
+    async with process("router", **ALONE, **SHORT) as router, connection(router.rest) as line:
+        await line.send(
+            b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+            b"content-type: multipart/form-data; boundary=x\r\n"
+            b"content-length: %d\r\n\r\n" % (len(form) + 1000) + form
+        )
+        taken = []
+        for _ in range(10):
+            await asyncio.sleep(0.1)
+            taken.append(await line.send(b"y" * 100))
+        reply = await line.reply()
+
+    assert taken == [True] * 10
+    assert (reply.status, reply.body["error"]["param"]) == (400, "purpose")
+
+
+async def test_an_upload_that_stops_is_given_up() -> None:
+    async with process("router", **ALONE, **SHORT) as router, connection(router.rest) as line:
+        await line.send(
+            b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-type: multipart/form-data; boundary=x\r\n"
+            b"content-length: 1000\r\n\r\n--x\r\n"
+        )
+        reply = await line.reply()
+
+    assert (reply.status, reply.body["error"]["code"]) == (408, "request_timeout")
+
+
 async def test_half_sent_requests_do_not_pile_up(assigner: Process) -> None:
     async with AsyncExitStack() as stack:
         lines = [await stack.enter_async_context(connection(assigner.rest)) for _ in range(200)]

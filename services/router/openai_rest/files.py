@@ -1,6 +1,6 @@
 """This module serves OpenAI's files: `/v1/files`."""
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from fastapi import Request
@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from chassis.serving.multipart import form_pieces
 from chassis.serving.rest import Application, Json, caller, query, query_parameters
 from chassis.serving.sse import ClosingStream
+from kernel.errors import MetacogError
 from services.router.openai_rest import batch_shapes
 from services.router.service.batches.files import Files
 from services.router.service.batches.values import ListFilesRequest, StoredFile
@@ -28,9 +29,7 @@ def add_paths(app: Application, files: Files) -> None:
 
         Fails with `REQUEST_OVER_LIMIT`, `TOO_MANY_FILES` or `DATABASE_UNAVAILABLE`.
         """
-        pieces = form_pieces(request.headers.get("content-type", ""), request.stream())
-        async with aclosing(pieces):
-            return Json(file_object(await files.upload(pieces, caller(request).name)))
+        return Json(file_object(await _uploaded(request, files)))
 
     @app.get(PATH, openapi_extra={**batch_shapes.LIST_FILES, **query_parameters(ListFilesRequest)})
     async def list_files(request: Request) -> Response:
@@ -68,6 +67,20 @@ def add_paths(app: Application, files: Files) -> None:
         """
         await files.delete(file_id, caller(request).name)
         return Json({"id": file_id, "object": "file", "deleted": True})
+
+
+async def _uploaded(request: Request, files: Files) -> StoredFile:
+    """Store the file of a form; an error comes after the end of the body: who still sends reads none."""
+    body = request.stream()
+    pieces = form_pieces(request.headers.get("content-type", ""), body)
+    try:
+        async with aclosing(pieces):
+            return await files.upload(pieces, caller(request).name)
+    except MetacogError:
+        with suppress(MetacogError):
+            async for _ in body:
+                pass
+        raise
 
 
 def file_object(file: StoredFile) -> dict[str, Any]:
