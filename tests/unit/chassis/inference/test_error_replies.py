@@ -1,6 +1,7 @@
 import pytest
 
 from inference.errors import (
+    BackendFailed,
     BackendUnauthorized,
     BackendUnavailable,
     InferenceError,
@@ -38,7 +39,8 @@ def message(text: str) -> bytes:
         (403, "forbidden", BackendUnauthorized),
         (404, "The model `x` does not exist.", ModelNotFound),
         (404, "Not Found", RequestRejected),
-        (500, "boom", BackendUnavailable),
+        (500, "boom", BackendFailed),
+        (503, "boom", BackendUnavailable),
         (500, "image input is not supported - hint: you may need to provide the mmproj", RequestRejected),
         (500, "Failed to parse tools: Unsupported tool type", RequestRejected),
     ],
