@@ -88,8 +88,8 @@ class Keyring:
     def owner(self, key: ApiKey, name: str) -> ApiKey:
         """Return the key of the holder called `name`, for whom the holder of `key` acts; with no name, `key`.
 
-        The owner may do what both may, and acts for nobody else. An owner without a key may do what `key` may.
-        Without keys nobody owns anything, and every caller is the same one.
+        The owner may do what both may, and acts for no other key. An owner without a key may do what `key` may.
+        Without keys nothing has an owner, and all callers are the same one.
 
         Raises:
             OwnerNotAllowed: When the holder of `key` may not act for others.

@@ -78,7 +78,7 @@ def free_port() -> int:
 
 
 def fresh_database(url: str, copy_of: str = "template1") -> str:
-    """A new database on the server of `url`: empty, or a copy of one that nobody is connected to."""
+    """A new database on the server of `url`: empty, or a copy of one without connections."""
     name = f"fresh_{uuid4().hex[:8]}"
     order(url, f"CREATE DATABASE {name} TEMPLATE {copy_of}")
     return make_url(url).set(database=name).render_as_string(hide_password=False)

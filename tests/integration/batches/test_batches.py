@@ -239,7 +239,7 @@ async def test_batches_are_listed_page_by_page_newest_first(client: AsyncOpenAI)
     page = await client.batches.list(limit=2)
     everything = [batch.id async for batch in client.batches.list(limit=2)]
     with pytest.raises(openai.NotFoundError) as unknown:
-        await client.batches.list(after="batch_of_nobody")
+        await client.batches.list(after="batch_that_is_not_there")
 
     assert ([batch.id for batch in page.data], page.has_more) == ([made[2], made[1]], True)
     assert everything == made[::-1]

@@ -77,7 +77,7 @@ async def test_files_are_listed_page_by_page_in_either_order(client: AsyncOpenAI
     oldest = [file.id async for file in client.files.list(limit=2, order="asc")]
     none = await client.files.list(purpose="batch_output")
     with pytest.raises(openai.NotFoundError) as unknown:
-        await client.files.list(after="file-of-nobody")
+        await client.files.list(after="file-that-is-not-there")
 
     assert ([file.id for file in newest.data], newest.has_more) == ([made[2], made[1]], True)
     assert everything == made[::-1]
