@@ -9,6 +9,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 from sqlalchemy import make_url
 
 from chassis import database as db
@@ -28,6 +29,9 @@ hypothesis.settings.load_profile("untimed")
 
 # The width of tables is the one of a file, whatever terminal the tests, or a worker that runs them, were started in.
 os.environ.pop("COLUMNS", None)
+
+# Logs of services that run inside the tests' own process belong to no command: what one prints is compared whole.
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
 
 # Whoever starts the tests in the background may have made them deaf to Ctrl-C, and with them the commands they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -18,9 +17,9 @@ from tests.support.stack import LONG, ROOT, TROUBLED, cast, environment, process
 
 
 @pytest.fixture
-async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[Suite]:
+async def suite(scripted: ScriptedLLM, own_database_url: str, tmp_path: Path) -> AsyncIterator[Suite]:
     scripted.answer = cast(rated=TROUBLED, system1="It is 7 times 13.", note="Ask a mathematician.")
-    async with gateway(scripted, database_url, tmp_path) as running:
+    async with gateway(scripted, own_database_url, tmp_path) as running:
         yield running
 
 
@@ -48,7 +47,7 @@ async def test_an_answer_has_a_line_that_summarizes_its_run(suite: Suite) -> Non
     status, out, err = await metacog(suite, "ask", "Is 91 prime?", "--strategy", "system1")
 
     assert (status, out) == (OK, "It is 7 times 13.\n")
-    assert re.search(r"SYSTEM ONE · system1 · confidence 0\.\d\d \(answers, (prior|fitted on \d+ labels)\)", err)
+    assert "SYSTEM ONE · system1 · confidence 0.55 (answers, prior)" in err
 
 
 async def test_everything_behind_an_answer_is_drawn(suite: Suite, scripted: ScriptedLLM) -> None:

@@ -390,7 +390,7 @@ async def test_a_deleted_response_is_gone_with_all_that_it_said_and_its_run_keep
     first = await suite.client.responses.create(**asked)
     run_id = first.id.removeprefix("resp_")
     apis = (RestApi(suite.router.rest, ROUTER), RpcApi(suite.router.grpc, ROUTER))
-    await apis[0].ask("SubmitFeedback", feedback_id="f", run_id=run_id, correct=True, note="my secret")
+    await apis[0].ask("SubmitFeedback", feedback_id=f"of-{run_id}", run_id=run_id, correct=True, note="my secret")
 
     await suite.client.responses.delete(first.id)
 

@@ -233,7 +233,9 @@ async def test_contents_are_switched_off_by_a_setting_and_readiness_lists_outbox
     async with process("router", **settings) as router:
         api = RpcApi(router.grpc, ROUTER)
         answered = (await api.ask("Answer", question=f"{SECRET}?", strategy="system1"))["run"]
-        labelled = await api.ask("SubmitFeedback", feedback_id="f", run_id=answered["run_id"], score=0.9, note=SECRET)
+        labelled = await api.ask(
+            "SubmitFeedback", feedback_id=f"of-{answered['run_id']}", run_id=answered["run_id"], score=0.9, note=SECRET
+        )
         async with httpx.AsyncClient() as client:
             parts = (await client.get(f"{router.rest}/readyz", timeout=10)).json()["parts"]
         router.terminate()
