@@ -1,6 +1,6 @@
 """`python -m checks` fails for what it finds in names, migrations, comparisons, citations, docstrings, texts, replies.
 
-It reports sizes without failing.
+It also fails for documents of too many words, and reports sizes of source files without failing.
 """
 
 import sys
@@ -14,6 +14,7 @@ from checks.names import doubled
 from checks.replies import looked_up
 from checks.sizes import report
 from checks.texts import unstated
+from checks.words import wordy
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,7 +29,7 @@ def main() -> int:
         sys.stdout.write(
             f"{file} breaks the code of earlier versions ({', '.join(calls)}): state in {MARK} which works\n"
         )
-    lost = [unresolved(ROOT), gaps(ROOT), unbounded(ROOT), unstated(ROOT), looked_up(ROOT)]
+    lost = [unresolved(ROOT), gaps(ROOT), unbounded(ROOT), unstated(ROOT), looked_up(ROOT), wordy(ROOT)]
     for file, lines in (item for found_there in lost for item in found_there.items()):
         sys.stdout.write("".join(f"{file}: {line}\n" for line in lines))
     sys.stdout.write("".join(f"{line}\n" for line in report(ROOT)))
