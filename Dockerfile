@@ -60,7 +60,8 @@ FROM base AS services
 COPY docker/probe.py /opt/probe.py
 COPY --from=services-packages /opt/venv /opt/venv
 COPY --from=source /srv/metacog /srv/metacog
-RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/metacog
+# Its user cannot write to the sources, so that each start would compile them again.
+RUN python -m compileall -q /srv/metacog && install -d -o 10001 -g 10001 -m 0700 /var/lib/metacog
 ENV METACOG_HOME=/var/lib/metacog
 USER 10001:10001
 EXPOSE 8080 50051

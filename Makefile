@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
+# Services start often, above all in tests: each start without compiled code compiles it again.
+export PYTHONDONTWRITEBYTECODE :=
 CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
 .PHONY: baseline clients evaluation-pages keys images sbom test-compose lint-containers help up down status test test-fast test-hard soak test-nrc check docs proto format lock bench setup setup-dev setup-test

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from chassis import database as db
 from chassis.ids import new_id
+from chassis.schema import migrations
 from kernel.confidence.rules import Exploration, HandOverRule, Rules
 from kernel.learning.drift import DriftLimits
 from kernel.statistics.recalibration import calibrated, recalibration
@@ -364,7 +364,7 @@ async def run_parts(environment: Environment) -> None:
 def main() -> None:
     """Run the benchmark."""
     with Database() as database, ScriptedLLM() as llm:
-        db.migrate("services.delegation", database.url)
+        migrations.migrate("services.delegation", database.url)
         asyncio.run(run_parts(Environment(llm, database.url)))
 
 

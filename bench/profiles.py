@@ -8,8 +8,8 @@ import asyncio
 import os
 import sys
 
-from chassis import database as db
 from chassis.ids import new_id
+from chassis.schema import migrations
 from tests.support.profile_storm import storm
 from tests.support.stack import Database
 
@@ -20,7 +20,7 @@ PROCESSES = 8
 def main() -> None:
     """Run the benchmark."""
     with Database() as database:
-        db.migrate("services.delegation", database.url)
+        migrations.migrate("services.delegation", database.url)
         result = asyncio.run(storm(database.url, new_id()[-12:], updates=UPDATES, processes=PROCESSES))
     sys.stdout.write(
         f"{result.updates} updates of {result.profiles} profiles, {result.deliveries} deliveries and those before "

@@ -19,6 +19,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import database as db
+from chassis.schema import migrations
 from chassis.schema.vectors import vector_text
 from inference import Embedded, Encoder, Vectors
 from services.router.service.knowledge.values import SearchKnowledgeRequest
@@ -178,7 +179,7 @@ def main() -> None:
     """Measure every size and print a row for each."""
     most = int(os.environ.get("BENCH_MOST_CHUNKS", SIZES[-1]))
     with Database() as database:
-        db.migrate("services.router", database.url)
+        migrations.migrate("services.router", database.url)
         sys.stdout.write(HEAD)
         for kind, make in (("random", random_directions), ("clustered", clustered)):
             for chunks in (size for size in SIZES if size <= most):

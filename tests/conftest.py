@@ -12,7 +12,7 @@ import pytest
 import structlog
 from sqlalchemy import make_url
 
-from chassis import database as db
+from chassis.schema import migrations
 from configuration.services import WITH_SCHEMA
 from embedded.model import ensure_model
 from tests.distribution import longest_first, pytest_xdist_make_scheduler  # noqa: F401 - a hook
@@ -57,7 +57,7 @@ def new_database() -> Iterator[Callable[[], str]]:
         # It loses data only when the machine fails, which no test is about.
         order(server.url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", server.url)
+            migrations.migrate(f"services.{service}", server.url)
         yield partial(fresh_database, server.url, copy_of=str(make_url(server.url).database))
 
 

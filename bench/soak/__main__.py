@@ -21,7 +21,7 @@ from typing import Any
 from bench.soak.load import Seen, load, summary
 from bench.soak.model_server import model_server
 from bench.soak.watch import Look, findings, warm_up_s, watch
-from chassis import database as db
+from chassis.schema import migrations
 from configuration.services import WITH_SCHEMA
 from tests.support.hostile.suite import Suite, suite
 from tests.support.stack import ROOT, Database, until
@@ -35,7 +35,7 @@ async def soak(minutes: float) -> Mapping[str, Any]:
     """Run the suite under load for so many minutes, and return the report."""
     with tempfile.TemporaryDirectory() as folder, model_server() as models, Database() as database:
         for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
+            migrations.migrate(f"services.{service}", database.url)
         encoder = {"METACOG_ENCODER_URL": f"{models}/v1"}
         async with suite(models, database.url, Path(folder), **encoder) as running:
             seen, looks = await under_load(running, minutes * 60)

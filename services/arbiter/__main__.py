@@ -4,7 +4,6 @@ import asyncio
 import sys
 from functools import partial
 
-from chassis import database as db
 from chassis import log, telemetry
 from chassis.calls.records import CallRecords
 from chassis.serving.auth import check_keys_beyond_loopback
@@ -66,7 +65,9 @@ def migrate() -> None:
     """Bring the arbiter's schema to its newest version."""
     suite = read(SuiteSettings)
     log.configure(NAME, suite.log_level)
-    db.migrate("services.arbiter", suite.database_url)
+    from chassis.schema import migrations  # serving does without Alembic, which imports slowly
+
+    migrations.migrate("services.arbiter", suite.database_url)
 
 
 async def _migrate() -> None:

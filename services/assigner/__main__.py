@@ -4,7 +4,6 @@ import asyncio
 import sys
 from functools import partial
 
-from chassis import database as db
 from chassis import log, telemetry
 from chassis.calls.records import CallRecords
 from chassis.serving.auth import check_keys_beyond_loopback
@@ -74,7 +73,9 @@ def migrate() -> None:
     """Bring the assigner's schema to its newest version."""
     suite = read(SuiteSettings)
     log.configure(NAME, suite.log_level)
-    db.migrate("services.assigner", suite.database_url)
+    from chassis.schema import migrations  # serving does without Alembic, which imports slowly
+
+    migrations.migrate("services.assigner", suite.database_url)
 
 
 async def _migrate() -> None:

@@ -55,7 +55,9 @@ def migrate() -> None:
     """Bring the delegation service's schema to its newest version."""
     suite = read(SuiteSettings)
     log.configure(NAME, suite.log_level)
-    db.migrate("services.delegation", suite.database_url)
+    from chassis.schema import migrations  # serving does without Alembic, which imports slowly
+
+    migrations.migrate("services.delegation", suite.database_url)
 
 
 async def _migrate() -> None:

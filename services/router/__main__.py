@@ -3,7 +3,6 @@
 import asyncio
 import sys
 
-from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.peer import Peer
@@ -57,7 +56,9 @@ def migrate() -> None:
     """Bring the router's schema to its newest version."""
     suite = read(SuiteSettings)
     log.configure(NAME, suite.log_level)
-    db.migrate("services.router", suite.database_url)
+    from chassis.schema import migrations  # serving does without Alembic, which imports slowly
+
+    migrations.migrate("services.router", suite.database_url)
 
 
 async def _migrate() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from chassis import database as db
+from chassis.schema import migrations
 from docs.generating import faults
 from tests.support.stack import ROOT, Database
 
@@ -29,8 +29,8 @@ def fault(record_property: Callable[[str, object], None]) -> Report:
 def server() -> Iterator[Database]:
     """A database of these tests alone."""
     with Database() as database:
-        db.migrate("services.router", database.url)
-        db.migrate("services.delegation", database.url)
+        migrations.migrate("services.router", database.url)
+        migrations.migrate("services.delegation", database.url)
         yield database
 
 

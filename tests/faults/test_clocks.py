@@ -9,7 +9,7 @@ import httpx
 import psycopg
 import pytest
 
-from chassis import database as db
+from chassis.schema import migrations
 from configuration.services import WITH_SCHEMA
 from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Database, Process, cast, process, until
@@ -38,7 +38,7 @@ def database() -> Iterator[Database]:
     """A database of these tests alone."""
     with Database() as database:
         for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
+            migrations.migrate(f"services.{service}", database.url)
         yield database
 
 

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 import yaml
 
-from chassis import database as db
 from chassis.ids import new_id
+from chassis.schema import migrations
 from configuration.services import WITH_SCHEMA
 from tests.faults.conftest import Report
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -52,7 +52,7 @@ ANALYZE router.feedback;
 def database() -> Iterator[Database]:
     with Database() as database:
         for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
+            migrations.migrate(f"services.{service}", database.url)
         yield database
 
 

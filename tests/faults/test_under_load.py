@@ -16,7 +16,7 @@ import httpx
 import psycopg
 import pytest
 
-from chassis import database as db
+from chassis.schema import migrations
 from configuration.services import WITH_SCHEMA
 from tests.faults.conftest import Report
 from tests.support.models.encoder import EncoderProcess
@@ -67,7 +67,7 @@ pytestmark = pytest.mark.hard
 def server() -> Iterator[Database]:
     with Database() as database:
         for service in WITH_SCHEMA:
-            db.migrate(f"services.{service}", database.url)
+            migrations.migrate(f"services.{service}", database.url)
         yield database
 
 

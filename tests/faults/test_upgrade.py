@@ -15,10 +15,10 @@ import pytest
 from psycopg.types.json import Jsonb
 from sqlalchemy import make_url
 
-from chassis import database as db
 from chassis.errors import ConfigurationInvalid
 from chassis.ids import new_id
 from chassis.json_text import dumps
+from chassis.schema import migrations
 from chassis.schema.locks import SchemaLocked
 from configuration.services import WITH_SCHEMA
 from kernel.confidence.rules import Checker, ConfidenceSource
@@ -46,7 +46,7 @@ def own_database(database_url: str) -> str:
     """A database of these tests alone, whose rows they change."""
     url = fresh_database(database_url)
     for service in WITH_SCHEMA:
-        db.migrate(f"services.{service}", url)
+        migrations.migrate(f"services.{service}", url)
     return url
 
 
@@ -369,7 +369,7 @@ def schema(own_database: str, tmp_path: Path) -> str:
     name = f"s_{new_id().replace('-', '')}"
     (tmp_path / "first").mkdir()
     with service_at(tmp_path / "first", name, FIRST) as package:
-        db.migrate(package, own_database)
+        migrations.migrate(package, own_database)
     return name
 
 
@@ -402,7 +402,7 @@ def test_a_migration_that_waits_for_a_table_does_not_hold_up_the_traffic_behind_
     ):
         traffic.execute("SET statement_timeout = '10s'")
         reader.execute(query)  # its transaction stays open, and with it the lock on the table
-        migration = threads.submit(db.migrate, package, own_database)
+        migration = threads.submit(migrations.migrate, package, own_database)
         until_s = time.monotonic() + 3
         while time.monotonic() < until_s:
             began = time.monotonic()
@@ -428,7 +428,7 @@ async def test_the_index_of_earlier_answers_waits_for_a_writer_of_runs_and_no_an
 ) -> None:
     scripted.answer = cast()
     url = fresh_database(database_url)
-    db.migrate("services.router", url)
+    migrations.migrate("services.router", url)
     indexes = "SELECT indexname FROM pg_indexes WHERE schemaname = 'router' AND indexname = 'ix_runs_question'"
     async with (
         router_at(scripted, url, tmp_path) as router,
@@ -438,7 +438,9 @@ async def test_the_index_of_earlier_answers_waits_for_a_writer_of_runs_and_no_an
         await owner.execute("DROP INDEX router.ix_runs_question")
         await owner.execute("UPDATE router.alembic_version SET version_num = '0003_shadow'")
         await writer.execute("LOCK TABLE router.runs IN ROW EXCLUSIVE MODE")  # as each transaction that stores runs
-        migration = asyncio.create_task(asyncio.to_thread(db.migrate, "services.router", url, "0004_earlier_answers"))
+        migration = asyncio.create_task(
+            asyncio.to_thread(migrations.migrate, "services.router", url, "0004_earlier_answers")
+        )
         rest = RestApi(router.rest, ROUTER)
         run_ids, waiting_since = list[str](), time.monotonic()
 
@@ -470,7 +472,7 @@ def test_a_migration_that_never_gets_its_lock_ends_with_who_holds_it_and_what_to
         reader.execute(f"SELECT id FROM {schema}.things")
 
         with pytest.raises(SchemaLocked) as raised:
-            db.migrate(package, own_database)
+            migrations.migrate(package, own_database)
 
         message = raised.value.message
         assert f"`ALTER TABLE {schema}.things ADD COLUMN colour text` did not get its lock within 0.2 s" in message
@@ -490,9 +492,9 @@ def test_replicas_wait_for_one_another_for_a_bounded_time(own_database: str, tmp
     ):
         other.execute(LOCKING)
         with pytest.raises(SchemaLocked, match=f"another process is migrating: process {other.info.backend_pid} "):
-            db.migrate(package, own_database)
+            migrations.migrate(package, own_database)
 
-        migration = threads.submit(db.migrate, package, own_database)
+        migration = threads.submit(migrations.migrate, package, own_database)
         time.sleep(0.5)  # that it goes on waiting has no event
         assert not migration.done()
         other.execute("SELECT pg_advisory_unlock_all()")
@@ -505,25 +507,25 @@ def test_the_version_before_starts_on_the_schema_of_the_next_one(
     own_database: str, tmp_path: Path, schema: str
 ) -> None:
     with next_version(tmp_path, schema) as package:
-        db.migrate(package, own_database)
+        migrations.migrate(package, own_database)
     (tmp_path / "again").mkdir()
 
     with service_at(tmp_path / "again", schema, FIRST) as package:
-        db.migrate(package, own_database)
+        migrations.migrate(package, own_database)
 
     assert columns(own_database, schema) == ["id", "colour"]
 
 
 def test_a_version_whose_columns_were_removed_is_rejected(own_database: str, tmp_path: Path, schema: str) -> None:
     with next_version(tmp_path, schema, DROPPED, works_from="0002") as package:
-        db.migrate(package, own_database)
+        migrations.migrate(package, own_database)
     for folder in ("first again", "second"):
         (tmp_path / folder.replace(" ", "_")).mkdir()
 
     with service_at(tmp_path / "second", schema, FIRST, COLUMN_ADDED) as package:
-        db.migrate(package, own_database)
+        migrations.migrate(package, own_database)
     with (
         service_at(tmp_path / "first_again", schema, FIRST) as package,
         pytest.raises(ConfigurationInvalid, match="is at revision 0003, which this build does not have"),
     ):
-        db.migrate(package, own_database)
+        migrations.migrate(package, own_database)

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from chassis import database as db
 from chassis.errors import ConfigurationInvalid
+from chassis.schema import migrations
 from configuration.services import WITH_SCHEMA
 
 
@@ -29,12 +29,12 @@ def _libpq(url: str) -> str:
 
 @pytest.mark.parametrize("service", WITH_SCHEMA)
 def test_a_database_of_another_build_is_rejected_with_what_to_do(own_database: str, service: str) -> None:
-    db.migrate(f"services.{service}", own_database)
+    migrations.migrate(f"services.{service}", own_database)
     with psycopg.connect(_libpq(own_database), autocommit=True) as connection:
         connection.execute(f"UPDATE {service}.alembic_version SET version_num = '0099_of_old'")
 
     with pytest.raises(ConfigurationInvalid) as rejected:
-        db.migrate(f"services.{service}", own_database)
+        migrations.migrate(f"services.{service}", own_database)
 
     message = rejected.value.message
     assert f"schema {service} of the database is at revision 0099_of_old, which this build does not have" in message
@@ -45,19 +45,19 @@ def test_a_database_of_another_build_is_rejected_with_what_to_do(own_database: s
 
 @pytest.mark.parametrize("service", WITH_SCHEMA)
 def test_a_rejected_schema_is_left_as_it_is_and_may_be_dropped(own_database: str, service: str) -> None:
-    db.migrate(f"services.{service}", own_database)
+    migrations.migrate(f"services.{service}", own_database)
     with psycopg.connect(_libpq(own_database), autocommit=True) as connection:
         connection.execute(f"UPDATE {service}.alembic_version SET version_num = '0099_of_old'")
         with pytest.raises(ConfigurationInvalid):
-            db.migrate(f"services.{service}", own_database)
+            migrations.migrate(f"services.{service}", own_database)
         (found,) = connection.execute(f"SELECT version_num FROM {service}.alembic_version").fetchall()
         assert found == ("0099_of_old",)
 
         connection.execute(f'DROP SCHEMA "{service}" CASCADE')
-    db.migrate(f"services.{service}", own_database)
+    migrations.migrate(f"services.{service}", own_database)
 
 
 @pytest.mark.parametrize("service", WITH_SCHEMA)
 def test_a_second_migration_changes_nothing(own_database: str, service: str) -> None:
-    db.migrate(f"services.{service}", own_database)
-    db.migrate(f"services.{service}", own_database)
+    migrations.migrate(f"services.{service}", own_database)
+    migrations.migrate(f"services.{service}", own_database)

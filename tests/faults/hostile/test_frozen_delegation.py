@@ -10,7 +10,7 @@ import httpx
 import psycopg
 import pytest
 
-from chassis import database as db
+from chassis.schema import migrations
 from tests.faults.conftest import Report
 from tests.support.delegating import ScriptedAgents, stage_of
 from tests.support.models.llm_replies import Body
@@ -43,7 +43,7 @@ async def test_a_replica_that_is_frozen_past_its_lease_keeps_and_learns_nothing_
     scripted: ScriptedLLM, tmp_path: Path, fault: Report
 ) -> None:
     with Database() as database:
-        db.migrate("services.delegation", database.url)
+        migrations.migrate("services.delegation", database.url)
         settings = {
             "METACOG_INFERENCE_URL": f"{scripted.url}/v1",
             "METACOG_DATABASE_URL": database.url,

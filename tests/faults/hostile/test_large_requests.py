@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bench.soak.model_server import model_server
-from chassis import database as db
+from chassis.schema import migrations
 from tests.faults.conftest import Report
 from tests.support.hostile.raw_http import Reply, connection, peak_mib, resident_mib
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -22,7 +22,7 @@ REQUESTS, CHARACTERS, MOST_MIB = 512, (1 << 20) - 1024, 1024
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
     with Database() as database:
-        db.migrate("services.router", database.url)
+        migrations.migrate("services.router", database.url)
         yield database
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import create_engine
 from chassis import database as db
 from chassis.idempotency import RequestTakenOver
 from chassis.ids import new_id
+from chassis.schema import migrations
 from kernel.confidence.rules import Checker
 from kernel.learning.drift import DriftLimits
 from services.delegation.service.task_records import TaskRecord
@@ -56,7 +57,7 @@ async def test_without_the_database_requests_are_rejected(scripted: ScriptedLLM,
 
 async def test_an_answer_is_returned_when_the_database_stops(scripted: ScriptedLLM) -> None:
     with Database() as database:
-        db.migrate("services.delegation", database.url)
+        migrations.migrate("services.delegation", database.url)
         async with scenario_at(scripted, database.url) as scenario:
             scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
             script = scenario.llm.answer

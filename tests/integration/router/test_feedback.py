@@ -13,6 +13,7 @@ from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
 from chassis.ids import new_id
+from chassis.schema import migrations
 from chassis.serving.auth import ANYONE, TEACH, ApiKey
 from kernel.errors import Code, FeedbackConflict, MetacogError, RunNotFound
 from services.router.compose import RunRecords
@@ -422,7 +423,7 @@ async def _has_learned(delegation: Delegation, task: str) -> bool:
 def database() -> Iterator[Database]:
     """A database that tests may stop; it runs when a test begins."""
     with Database() as database:
-        db.migrate("services.router", database.url)
+        migrations.migrate("services.router", database.url)
         yield database
 
 

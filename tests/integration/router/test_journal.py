@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from chassis import database as db
+from chassis.schema import migrations
 from kernel.errors import RunNotFound
 from services.router.compose import RunRecordStore
 from services.router.store.runs import PostgresRuns
@@ -20,7 +21,7 @@ from tests.support.stack import NO_SERVER, ROUTER, Database, RunningRouter, cast
 def database() -> Iterator[Database]:
     """A database that tests may stop; it runs when a test begins."""
     with Database() as database:
-        db.migrate("services.router", database.url)
+        migrations.migrate("services.router", database.url)
         yield database
 
 

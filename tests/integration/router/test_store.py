@@ -15,6 +15,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.page_tokens import InvalidPageToken
+from chassis.schema import migrations
 from kernel.activation import Route, activation
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
@@ -267,7 +268,7 @@ async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
 
 def test_the_migration_creates_the_tables_columns_and_indexes_that_the_models_declare(database_url: str) -> None:
     engine = create_engine(fresh_database(database_url))
-    db.migrate("services.router", engine.url.render_as_string(hide_password=False))
+    migrations.migrate("services.router", engine.url.render_as_string(hide_password=False))
 
     inspector = inspect(engine)
     created = {name: of_database(inspector, name) for name in inspector.get_table_names("router")}

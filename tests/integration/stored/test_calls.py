@@ -14,9 +14,9 @@ from alembic.migration import MigrationContext
 from google.protobuf.descriptor import ServiceDescriptor
 from sqlalchemy import Table, create_engine, make_url
 
-from chassis import database as db
 from chassis.calls.records import CallRecords, CallStorage
 from chassis.ids import new_id
+from chassis.schema import migrations
 from chassis.serving.auth import ACT, TEACH, Keyring
 from services.arbiter.store.tables import CALLS as OF_ARBITER
 from services.assigner.compose import CONTRACT as ASSIGNER
@@ -341,7 +341,7 @@ async def test_a_database_that_hangs_holds_up_no_call_and_has_it_when_it_answers
 ) -> None:
     kind = KINDS[name]
     with Database() as database:
-        db.migrate(f"services.{kind.service}", database.url)
+        migrations.migrate(f"services.{kind.service}", database.url)
         records = records_of(kind, database.url, tmp_path)
         async with served(kind, scripted, records) as running:
             of = client(kind, running, "rest")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ENVIRONMENT = """
 from sqlalchemy import MetaData
-from chassis.database import run_migrations
+from chassis.schema.migrations import run_migrations
 {bounds}
 run_migrations(MetaData(schema="{name}"){waits})
 """
