@@ -33,8 +33,15 @@ class HttpSettings(BaseSettings):
     http_body_timeout_s: float = Field(
         60.0, gt=0, description="Time within which the body of a request must arrive [s]"
     )
+    # Longer than usual clients and proxies keep theirs: whoever closes first never sends into a closed connection.
+    http_idle_timeout_s: int = Field(
+        75, ge=1, description="Time after which a connection without a request is closed [s]"
+    )
     http_max_connections: int = Field(
-        1024, ge=1, description="HTTP connections of one process at a time; a further one gets 503 and is closed"
+        1024,
+        ge=1,
+        description="HTTP connections of one process at a time; a further one takes the place of an idle one, else it "
+        "gets 503 and is closed",
     )
     allowed_hosts: str = Field(
         "",

@@ -52,6 +52,7 @@ def http_config(
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=limits.http_idle_timeout_s,
         **options,
     )
 
@@ -96,14 +97,25 @@ class BoundedProtocol(HttpToolsProtocol):
     # What arrives
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        """Begin to wait for a head; reject a connection too many."""
+        """Begin to wait for a head; a connection too many takes the place of an idle one, or is rejected."""
         super().connection_made(transport)
         most = self._limits.http_max_connections
-        if len(self.connections) > most:
+        if len(self.connections) > most and not self._close_idle():
             message = f"all {most} connections are in use; try again later, or raise METACOG_HTTP_MAX_CONNECTIONS"
             self._reject(TooManyCallers(message, most=str(most), retry_after_s="1"))
         else:
             self._watch()
+
+    def _close_idle(self) -> bool:
+        """Close the connection that has been idle for longest, and return whether there was one."""
+        idle = [
+            (line.timeout_keep_alive_task.when(), line.transport)
+            for line in self.connections
+            if isinstance(line, HttpToolsProtocol) and line.timeout_keep_alive_task and not line.transport.is_closing()
+        ]
+        if idle:
+            min(idle, key=lambda one: one[0])[1].close()
+        return bool(idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the timer."""

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from math import inf
 
 import httpx
 import pytest
 
+from chassis.settings import HttpSettings, read
 from configuration.services import SERVICES
 from tests.support.console import console_at
 from tests.support.hostile.raw_http import connection, peak_mib, resident_mib
@@ -19,6 +21,7 @@ ALONE: dict[str, object] = {
     "METACOG_INFERENCE_URL": f"http://{NO_SERVER}/v1",
     "METACOG_DATABASE_URL": f"postgresql+psycopg://me@{NO_SERVER}/metacog",
 }
+WHOLE = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 SHORT = {"METACOG_HTTP_HEAD_TIMEOUT_S": 0.3, "METACOG_HTTP_BODY_TIMEOUT_S": 0.3}
 
 
@@ -164,7 +167,7 @@ async def test_half_sent_requests_do_not_pile_up(assigner: Process) -> None:
 
 async def test_bytes_between_requests_do_not_keep_a_connection(assigner: Process) -> None:
     async with connection(assigner.rest) as line:
-        await line.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await line.send(WHOLE)
         first = await line.answer()
         await line.send(b"\r\n")
         rest = await line.reply()
@@ -177,10 +180,10 @@ async def test_a_connection_is_used_again_and_again(assigner: Process) -> None:
     statuses = []
     async with connection(assigner.rest) as line:
         for _ in range(20):
-            await line.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            await line.send(WHOLE)
             statuses.append((await line.answer()).status)
         await asyncio.sleep(0.4)  # longer than a head may take: an idle connection owes none
-        await line.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await line.send(WHOLE)
         statuses.append((await line.answer()).status)
 
     assert set(statuses) == {200}
@@ -201,3 +204,37 @@ async def test_one_connection_too_many_is_rejected_and_the_others_go_on() -> Non
     assert "retry-after: 1" in rejected.head
     assert [reply.status for reply in served] == [200] * 5
     assert after.status_code == 200
+
+
+async def test_a_connection_too_many_takes_the_place_of_the_one_idle_for_longest() -> None:
+    async with process("assigner", **ALONE, METACOG_HTTP_MAX_CONNECTIONS=3) as assigner, AsyncExitStack() as stack:
+        lines = [await stack.enter_async_context(connection(assigner.rest)) for _ in range(3)]
+        for line in lines:
+            await line.send(WHOLE)
+            await line.answer()
+        newcomer = await stack.enter_async_context(connection(assigner.rest))
+        await newcomer.send(WHOLE)
+        taken = await newcomer.answer()
+        closed = await lines[0].reply()
+        kept = []
+        for line in lines[1:]:
+            await line.send(WHOLE)
+            kept.append((await line.answer()).status)
+
+    assert (taken.status, closed.status, kept) == (200, 0, [200, 200])
+
+
+async def test_an_idle_connection_is_closed_after_the_time_that_is_set() -> None:
+    async with (
+        process("assigner", **ALONE, METACOG_HTTP_IDLE_TIMEOUT_S=1) as assigner,
+        connection(assigner.rest) as line,
+    ):
+        await line.send(WHOLE)
+        served = await line.answer()
+        closed = await line.reply()
+
+    assert (served.status, closed.status) == (200, 0)
+
+
+def test_clients_close_their_idle_connections_before_the_server_does() -> None:
+    assert (httpx.Limits().keepalive_expiry or inf) < read(HttpSettings).http_idle_timeout_s
