@@ -294,10 +294,10 @@ async def labelled_run(api: RestApi, conflict: float) -> None:
     await api.ask("SubmitFeedback", **wanted, correct=conflict < 0.5)
 
 
-async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: ScriptedLLM, tmp_path: Path) -> None:
+async def test_runs_of_a_router_are_learned_from(own_database_url: str, scripted: ScriptedLLM, tmp_path: Path) -> None:
     scripted.answer = cast(TROUBLED)
     out = tmp_path / "routing.yaml"
-    async with router_at(scripted, database_url, tmp_path) as running:
+    async with router_at(scripted, own_database_url, tmp_path) as running:
         api = RestApi(running.rest, ROUTER)
         for _ in range(25):
             async with asyncio.TaskGroup() as group:
