@@ -15,7 +15,7 @@ from metacog.router.v1.router_pb2 import AnswerResponse, AnswerToken, FellBack, 
 
 from chassis.serving.wire import optional, word
 from cli.answers import drawing, drawing_answers
-from cli.answers.deliberations import heading, show_account, show_escalation, show_measured_state
+from cli.answers.deliberations import heading, show_account, show_citations, show_escalation, show_measured_state
 from cli.terminal.client import Reply, Unreachable
 from cli.terminal.output import HOT, ProgressLine, snippet, stderr, stdout, text, write
 from kernel.votes.states import marked_confidence, state_in_short
@@ -177,6 +177,7 @@ class ExplanationPrinter:
         elif not self._in_stage:
             heading("answer")
             write(f"{run.answer}\n")
+        show_citations(run)
         show_account(run, has_printed_note=self._has_printed_note)
         show_escalation(run)
         show_measured_state(run)

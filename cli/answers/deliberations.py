@@ -5,7 +5,7 @@ from metacog.router.v1.router_pb2 import Run
 from rich.rule import Rule
 
 from cli.answers import drawing, drawing_answers
-from cli.terminal.output import COOL, stdout, text
+from cli.terminal.output import COOL, UNKNOWN, stdout, text
 
 
 def show_account(run: Run, *, has_printed_note: bool = False) -> None:
@@ -26,6 +26,19 @@ def show_account(run: Run, *, has_printed_note: bool = False) -> None:
     if run.HasField("task"):
         heading("delegation")
         stdout.print(drawing_answers.task(run.task))
+
+
+def show_citations(run: Run) -> None:
+    """Print the passages of documents that the answer of a run could use; nothing where none were asked for."""
+    if not run.HasField("citations") and not run.citations_unknown_reason:
+        return
+    heading("sources")
+    if run.citations_unknown_reason:
+        stdout.print(text(f"{UNKNOWN}: {run.citations_unknown_reason}"), soft_wrap=True)
+    elif not run.citations.by_number:
+        stdout.print(text("no document is near"))
+    for each in run.citations.by_number:
+        stdout.print(text(drawing_answers.citation(each)), soft_wrap=True)
 
 
 def show_kept(run: Run) -> None:

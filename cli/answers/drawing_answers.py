@@ -28,6 +28,7 @@ from metacog.delegation.v1.tasks_pb2 import (
     TaskMode,
     Vote,
 )
+from metacog.router.v1.knowledge_pb2 import Citation
 from metacog.router.v1.router_pb2 import Escalation, EscalationReason, PromiseStage, PromiseState, Run
 from rich.console import Group, RenderableType
 
@@ -202,6 +203,21 @@ def escalation(found: Escalation) -> RenderableType:
             "failed": found.error,
         }
     )
+
+
+def citation(found: Citation) -> str:
+    """Describe a passage that an answer could use.
+
+    Example:
+        >>> citation(Citation(number=1, document_id="depth", chunk=0, passage="Two hundred metres."))
+        '[1] depth, chunk 1: Two hundred metres.'
+        >>> citation(Citation(number=2, document_id="depth", title="The fjord"))
+        '[2] The fjord (depth)'
+    """
+    named = f"{found.title} ({found.document_id})" if found.title else found.document_id
+    chunk = f", chunk {found.chunk + 1}" if found.HasField("chunk") else ""
+    passage = f": {snippet(found.passage, 400)}" if found.passage else ""
+    return f"[{found.number}] {named}{chunk}{passage}"
 
 
 def promised(run: Run) -> str:

@@ -23,7 +23,13 @@ from rich.table import Column, Table
 
 from chassis.serving.wire import optional, word
 from cli.answers import drawing
-from cli.answers.deliberations import show_account, show_escalation, show_kept, show_measured_state
+from cli.answers.deliberations import (
+    show_account,
+    show_citations,
+    show_escalation,
+    show_kept,
+    show_measured_state,
+)
 from cli.answers.drawing_answers import promised
 from cli.records.shadow import shadow
 from cli.terminal.client import Service, in_path
@@ -108,6 +114,7 @@ def show(
         stdout.print(text(f"{turn.role}: {turn.content}"), soft_wrap=True)
     if explain:
         _explain(run)
+    show_citations(run)
     stdout.print(text(f"answer: {run.answer}" if run.answer else "the answer is not stored"), soft_wrap=True)
 
 

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from metacog.common.v1 import text_pb2 as metacog_dot_common_dot_v1_dot_text__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!metacog/router/v1/knowledge.proto\x12\x11metacog.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cmetacog/common/v1/text.proto\"\xc2\x01\n\x0bNewDocument\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05title\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x12\n\x04text\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01\x12@\n\x06labels\x18\x04 \x03(\x0b\x32*.metacog.router.v1.NewDocument.LabelsEntryB\x04\xc8\xf3\x18\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc0\x01\n\x13\x41\x64\x64KnowledgeRequest\x12\x31\n\tdocuments\x18\x01 \x03(\x0b\x32\x1e.metacog.router.v1.NewDocument\x12\x1d\n\x10\x63hunk_characters\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12%\n\x18\x63hunk_overlap_characters\x18\x03 \x01(\x05H\x01\x88\x01\x01\x42\x13\n\x11_chunk_charactersB\x1b\n\x19_chunk_overlap_characters\"\xbe\x02\n\x11KnowledgeDocument\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05title\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x46\n\x06labels\x18\x03 \x03(\x0b\x32\x30.metacog.router.v1.KnowledgeDocument.LabelsEntryB\x04\xc8\xf3\x18\x01\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x05\x12\x12\n\ncharacters\x18\x05 \x01(\x05\x12\x19\n\x0btext_digest\x18\x06 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x15\n\x07\x65ncoder\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x03\x12,\n\x08\x61\x64\x64\x65\x64_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"w\n\x11KnowledgeProgress\x12\x17\n\x0f\x65mbedded_chunks\x18\x01 \x01(\x05\x12\x14\n\x0ctotal_chunks\x18\x02 \x01(\x05\x12\x1a\n\x12\x66inished_documents\x18\x03 \x01(\x05\x12\x17\n\x0ftotal_documents\x18\x04 \x01(\x05\"\xa1\x01\n\x14\x41\x64\x64KnowledgeResponse\x12\x42\n\x12knowledge_progress\x18\x01 \x01(\x0b\x32$.metacog.router.v1.KnowledgeProgressH\x00\x12<\n\x0fknowledge_added\x18\x02 \x01(\x0b\x32!.metacog.router.v1.KnowledgeAddedH\x00\x42\x07\n\x05\x65vent\"\x96\x01\n\x0eKnowledgeAdded\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x10\n\x08replaced\x18\x02 \x01(\x05\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x05\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x01\"t\n\x14ListKnowledgeRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x1c\n\x0etitle_contains\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01\x42\x0c\n\n_page_size\"\xb9\x01\n\x15ListKnowledgeResponse\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\x0ftotal_documents\x18\x03 \x01(\x05\x12\x14\n\x0ctotal_chunks\x18\x04 \x01(\x05\x12\x19\n\x11total_experiences\x18\x05 \x01(\x05\"3\n\x16\x44\x65leteKnowledgeRequest\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\"D\n\x17\x44\x65leteKnowledgeResponse\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x0e\n\x06\x63hunks\x18\x02 \x01(\x05\"\xd5\x01\n\x16SearchKnowledgeRequest\x12\x13\n\x05query\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x16\n\tpage_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12.\n\x04kind\x18\x04 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x1f\n\x12minimum_similarity\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x15\n\x13_minimum_similarity\"\xd2\x02\n\x0cKnowledgeHit\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x19\n\x0b\x64ocument_id\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05title\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x12\n\x05\x63hunk\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x06run_id\x18\x05 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x12\n\x04text\x18\x06 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x14\n\x06\x61nswer\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x12\n\nsimilarity\x18\x08 \x01(\x01\x12\x41\n\x06labels\x18\t \x03(\x0b\x32+.metacog.router.v1.KnowledgeHit.LabelsEntryB\x04\xc8\xf3\x18\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06_chunk\"\xaa\x01\n\x17SearchKnowledgeResponse\x12-\n\x04hits\x18\x01 \x03(\x0b\x32\x1f.metacog.router.v1.KnowledgeHit\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x15\n\x07\x65ncoder\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x14\n\x0cretrieval_ms\x18\x05 \x01(\x01*k\n\rKnowledgeKind\x12\x1e\n\x1aKNOWLEDGE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17KNOWLEDGE_KIND_DOCUMENT\x10\x01\x12\x1d\n\x19KNOWLEDGE_KIND_EXPERIENCE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!metacog/router/v1/knowledge.proto\x12\x11metacog.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cmetacog/common/v1/text.proto\"\xc2\x01\n\x0bNewDocument\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05title\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x12\n\x04text\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01\x12@\n\x06labels\x18\x04 \x03(\x0b\x32*.metacog.router.v1.NewDocument.LabelsEntryB\x04\xc8\xf3\x18\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x7f\n\x08\x43itation\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x19\n\x0b\x64ocument_id\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05title\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x12\n\x05\x63hunk\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x15\n\x07passage\x18\x05 \x01(\tB\x04\xc8\xf3\x18\x01\x42\x08\n\x06_chunk\";\n\tCitations\x12.\n\tby_number\x18\x01 \x03(\x0b\x32\x1b.metacog.router.v1.Citation\"\xc0\x01\n\x13\x41\x64\x64KnowledgeRequest\x12\x31\n\tdocuments\x18\x01 \x03(\x0b\x32\x1e.metacog.router.v1.NewDocument\x12\x1d\n\x10\x63hunk_characters\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12%\n\x18\x63hunk_overlap_characters\x18\x03 \x01(\x05H\x01\x88\x01\x01\x42\x13\n\x11_chunk_charactersB\x1b\n\x19_chunk_overlap_characters\"\xbe\x02\n\x11KnowledgeDocument\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05title\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x46\n\x06labels\x18\x03 \x03(\x0b\x32\x30.metacog.router.v1.KnowledgeDocument.LabelsEntryB\x04\xc8\xf3\x18\x01\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x05\x12\x12\n\ncharacters\x18\x05 \x01(\x05\x12\x19\n\x0btext_digest\x18\x06 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x15\n\x07\x65ncoder\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x03\x12,\n\x08\x61\x64\x64\x65\x64_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"w\n\x11KnowledgeProgress\x12\x17\n\x0f\x65mbedded_chunks\x18\x01 \x01(\x05\x12\x14\n\x0ctotal_chunks\x18\x02 \x01(\x05\x12\x1a\n\x12\x66inished_documents\x18\x03 \x01(\x05\x12\x17\n\x0ftotal_documents\x18\x04 \x01(\x05\"\xa1\x01\n\x14\x41\x64\x64KnowledgeResponse\x12\x42\n\x12knowledge_progress\x18\x01 \x01(\x0b\x32$.metacog.router.v1.KnowledgeProgressH\x00\x12<\n\x0fknowledge_added\x18\x02 \x01(\x0b\x32!.metacog.router.v1.KnowledgeAddedH\x00\x42\x07\n\x05\x65vent\"\x96\x01\n\x0eKnowledgeAdded\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x10\n\x08replaced\x18\x02 \x01(\x05\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x05\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x01\"t\n\x14ListKnowledgeRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x1c\n\x0etitle_contains\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01\x42\x0c\n\n_page_size\"\xb9\x01\n\x15ListKnowledgeResponse\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x17\n\x0ftotal_documents\x18\x03 \x01(\x05\x12\x14\n\x0ctotal_chunks\x18\x04 \x01(\x05\x12\x19\n\x11total_experiences\x18\x05 \x01(\x05\"3\n\x16\x44\x65leteKnowledgeRequest\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\"D\n\x17\x44\x65leteKnowledgeResponse\x12\x19\n\x0b\x64ocument_id\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x0e\n\x06\x63hunks\x18\x02 \x01(\x05\"\xd5\x01\n\x16SearchKnowledgeRequest\x12\x13\n\x05query\x18\x01 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x16\n\tpage_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12.\n\x04kind\x18\x04 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x1f\n\x12minimum_similarity\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x15\n\x13_minimum_similarity\"\xd2\x02\n\x0cKnowledgeHit\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x19\n\x0b\x64ocument_id\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x13\n\x05title\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x12\n\x05\x63hunk\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x06run_id\x18\x05 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x12\n\x04text\x18\x06 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x14\n\x06\x61nswer\x18\x07 \x01(\tB\x04\xc8\xf3\x18\x01\x12\x12\n\nsimilarity\x18\x08 \x01(\x01\x12\x41\n\x06labels\x18\t \x03(\x0b\x32+.metacog.router.v1.KnowledgeHit.LabelsEntryB\x04\xc8\xf3\x18\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06_chunk\"\xaa\x01\n\x17SearchKnowledgeResponse\x12-\n\x04hits\x18\x01 \x03(\x0b\x32\x1f.metacog.router.v1.KnowledgeHit\x12\x1d\n\x0fnext_page_token\x18\x02 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x15\n\x07\x65ncoder\x18\x03 \x01(\tB\x04\xc8\xf3\x18\x03\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x14\n\x0cretrieval_ms\x18\x05 \x01(\x01*k\n\rKnowledgeKind\x12\x1e\n\x1aKNOWLEDGE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17KNOWLEDGE_KIND_DOCUMENT\x10\x01\x12\x1d\n\x19KNOWLEDGE_KIND_EXPERIENCE\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,6 +43,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NEWDOCUMENT'].fields_by_name['text']._serialized_options = b'\310\363\030\001'
   _globals['_NEWDOCUMENT'].fields_by_name['labels']._loaded_options = None
   _globals['_NEWDOCUMENT'].fields_by_name['labels']._serialized_options = b'\310\363\030\001'
+  _globals['_CITATION'].fields_by_name['document_id']._loaded_options = None
+  _globals['_CITATION'].fields_by_name['document_id']._serialized_options = b'\310\363\030\003'
+  _globals['_CITATION'].fields_by_name['title']._loaded_options = None
+  _globals['_CITATION'].fields_by_name['title']._serialized_options = b'\310\363\030\001'
+  _globals['_CITATION'].fields_by_name['passage']._loaded_options = None
+  _globals['_CITATION'].fields_by_name['passage']._serialized_options = b'\310\363\030\001'
   _globals['_KNOWLEDGEDOCUMENT_LABELSENTRY']._loaded_options = None
   _globals['_KNOWLEDGEDOCUMENT_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_KNOWLEDGEDOCUMENT'].fields_by_name['document_id']._loaded_options = None
@@ -87,38 +93,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEARCHKNOWLEDGERESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\310\363\030\003'
   _globals['_SEARCHKNOWLEDGERESPONSE'].fields_by_name['encoder']._loaded_options = None
   _globals['_SEARCHKNOWLEDGERESPONSE'].fields_by_name['encoder']._serialized_options = b'\310\363\030\003'
-  _globals['_KNOWLEDGEKIND']._serialized_start=2429
-  _globals['_KNOWLEDGEKIND']._serialized_end=2536
+  _globals['_KNOWLEDGEKIND']._serialized_start=2619
+  _globals['_KNOWLEDGEKIND']._serialized_end=2726
   _globals['_NEWDOCUMENT']._serialized_start=120
   _globals['_NEWDOCUMENT']._serialized_end=314
   _globals['_NEWDOCUMENT_LABELSENTRY']._serialized_start=269
   _globals['_NEWDOCUMENT_LABELSENTRY']._serialized_end=314
-  _globals['_ADDKNOWLEDGEREQUEST']._serialized_start=317
-  _globals['_ADDKNOWLEDGEREQUEST']._serialized_end=509
-  _globals['_KNOWLEDGEDOCUMENT']._serialized_start=512
-  _globals['_KNOWLEDGEDOCUMENT']._serialized_end=830
+  _globals['_CITATION']._serialized_start=316
+  _globals['_CITATION']._serialized_end=443
+  _globals['_CITATIONS']._serialized_start=445
+  _globals['_CITATIONS']._serialized_end=504
+  _globals['_ADDKNOWLEDGEREQUEST']._serialized_start=507
+  _globals['_ADDKNOWLEDGEREQUEST']._serialized_end=699
+  _globals['_KNOWLEDGEDOCUMENT']._serialized_start=702
+  _globals['_KNOWLEDGEDOCUMENT']._serialized_end=1020
   _globals['_KNOWLEDGEDOCUMENT_LABELSENTRY']._serialized_start=269
   _globals['_KNOWLEDGEDOCUMENT_LABELSENTRY']._serialized_end=314
-  _globals['_KNOWLEDGEPROGRESS']._serialized_start=832
-  _globals['_KNOWLEDGEPROGRESS']._serialized_end=951
-  _globals['_ADDKNOWLEDGERESPONSE']._serialized_start=954
-  _globals['_ADDKNOWLEDGERESPONSE']._serialized_end=1115
-  _globals['_KNOWLEDGEADDED']._serialized_start=1118
-  _globals['_KNOWLEDGEADDED']._serialized_end=1268
-  _globals['_LISTKNOWLEDGEREQUEST']._serialized_start=1270
-  _globals['_LISTKNOWLEDGEREQUEST']._serialized_end=1386
-  _globals['_LISTKNOWLEDGERESPONSE']._serialized_start=1389
-  _globals['_LISTKNOWLEDGERESPONSE']._serialized_end=1574
-  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_start=1576
-  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_end=1627
-  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_start=1629
-  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_end=1697
-  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_start=1700
-  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_end=1913
-  _globals['_KNOWLEDGEHIT']._serialized_start=1916
-  _globals['_KNOWLEDGEHIT']._serialized_end=2254
+  _globals['_KNOWLEDGEPROGRESS']._serialized_start=1022
+  _globals['_KNOWLEDGEPROGRESS']._serialized_end=1141
+  _globals['_ADDKNOWLEDGERESPONSE']._serialized_start=1144
+  _globals['_ADDKNOWLEDGERESPONSE']._serialized_end=1305
+  _globals['_KNOWLEDGEADDED']._serialized_start=1308
+  _globals['_KNOWLEDGEADDED']._serialized_end=1458
+  _globals['_LISTKNOWLEDGEREQUEST']._serialized_start=1460
+  _globals['_LISTKNOWLEDGEREQUEST']._serialized_end=1576
+  _globals['_LISTKNOWLEDGERESPONSE']._serialized_start=1579
+  _globals['_LISTKNOWLEDGERESPONSE']._serialized_end=1764
+  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_start=1766
+  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_end=1817
+  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_start=1819
+  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_end=1887
+  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_start=1890
+  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_end=2103
+  _globals['_KNOWLEDGEHIT']._serialized_start=2106
+  _globals['_KNOWLEDGEHIT']._serialized_end=2444
   _globals['_KNOWLEDGEHIT_LABELSENTRY']._serialized_start=269
   _globals['_KNOWLEDGEHIT_LABELSENTRY']._serialized_end=314
-  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_start=2257
-  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_end=2427
+  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_start=2447
+  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_end=2617
 # @@protoc_insertion_point(module_scope)

@@ -103,6 +103,70 @@ class NewDocument(_message.Message):
 Global___NewDocument: _TypeAlias = NewDocument  # noqa: Y015
 
 @_typing.final
+class Citation(_message.Message):
+    """A passage of a stored document that an answer could use, under the number by which the answer cites it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    CHUNK_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """Its number among the sources, from 1."""
+    document_id: _builtins.str
+    """Document that it is a chunk of."""
+    title: _builtins.str
+    """Title of that document, as the model read it; may be empty, and is when contents are not stored."""
+    chunk: _builtins.int
+    """Place of the chunk in its document, from 0."""
+    passage: _builtins.str
+    """Text of the chunk, as the model read it; empty when contents are not stored."""
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        document_id: _builtins.str = ...,
+        title: _builtins.str = ...,
+        chunk: _builtins.int | None = ...,
+        passage: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_chunk", b"_chunk", "chunk", b"chunk"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_chunk", b"_chunk", "chunk", b"chunk", "document_id", b"document_id", "number", b"number", "passage", b"passage", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__chunk: _TypeAlias = _typing.Literal["chunk"]  # noqa: Y015
+    _WhichOneofArgType__chunk: _TypeAlias = _typing.Literal["_chunk", b"_chunk"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__chunk) -> _WhichOneofReturnType__chunk | None: ...
+
+Global___Citation: _TypeAlias = Citation  # noqa: Y015
+
+@_typing.final
+class Citations(_message.Message):
+    """The passages that one answer could use."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BY_NUMBER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def by_number(self) -> _containers.RepeatedCompositeFieldContainer[Global___Citation]:
+        """The passages, by their number; empty where no document was near."""
+
+    def __init__(
+        self,
+        *,
+        by_number: _abc.Iterable[Global___Citation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_number", b"by_number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Citations: _TypeAlias = Citations  # noqa: Y015
+
+@_typing.final
 class AddKnowledgeRequest(_message.Message):
     """Asks for documents to be added."""
 

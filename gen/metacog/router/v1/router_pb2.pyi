@@ -20,6 +20,7 @@ from metacog.common.v1 import stage_pb2 as _stage_pb2
 from metacog.common.v1 import turn_pb2 as _turn_pb2
 from metacog.delegation.v1 import tasks_pb2 as _tasks_pb2
 from metacog.router.v1 import feedback_pb2 as _feedback_pb2
+from metacog.router.v1 import knowledge_pb2 as _knowledge_pb2
 from metacog.router.v1 import route_pb2 as _route_pb2
 import builtins as _builtins
 import sys
@@ -1545,6 +1546,8 @@ class Run(_message.Message):
     PROMISE_FIELD_NUMBER: _builtins.int
     SAMPLED_FIELD_NUMBER: _builtins.int
     COST_GUARD_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    CITATIONS_UNKNOWN_REASON_FIELD_NUMBER: _builtins.int
     CALL_FIELD_NUMBER: _builtins.int
     CONTINUATION_FIELD_NUMBER: _builtins.int
     RESPONSE_REQUEST_FIELD_NUMBER: _builtins.int
@@ -1616,6 +1619,8 @@ class Run(_message.Message):
     """
     sampled: _builtins.bool
     """Whether the run was drawn at random to be labelled: a label of origin `SAMPLED` is accepted on such runs only."""
+    citations_unknown_reason: _builtins.str
+    """Why they are unknown; empty where they are known, and where none were asked for."""
     call: Global___CallKind.ValueType
     """What was called; left out (null on REST) for a run of an earlier version."""
     continuation: _builtins.str
@@ -1703,6 +1708,12 @@ class Run(_message.Message):
         answer could be written, by which it is measured.
         """
 
+    @_builtins.property
+    def citations(self) -> _knowledge_pb2.Citations:
+        """Passages of stored documents that the answer could use; left out (null on REST) where none were asked for, and where
+        they are unknown.
+        """
+
     def __init__(
         self,
         *,
@@ -1751,13 +1762,15 @@ class Run(_message.Message):
         promise: Global___PromiseOutcome | None = ...,
         sampled: _builtins.bool = ...,
         cost_guard: Global___CostGuardOutcome | None = ...,
+        citations: _knowledge_pb2.Citations | None = ...,
+        citations_unknown_reason: _builtins.str = ...,
         call: Global___CallKind.ValueType = ...,
         continuation: _builtins.str = ...,
         response_request: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "cost_guard", b"cost_guard", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "promise", b"promise", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "arbitration", b"arbitration", "citations", b"citations", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "cost_guard", b"cost_guard", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "escalation", b"escalation", "first_token_ms", b"first_token_ms", "promise", b"promise", "route", b"route", "shadow", b"shadow", "state", b"state", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "call", b"call", "catalogue_name", b"catalogue_name", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "confidence_unknown_reason", b"confidence_unknown_reason", "config_version", b"config_version", "continuation", b"continuation", "cost_guard", b"cost_guard", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "response_request", b"response_request", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "agreement", b"agreement", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "call", b"call", "catalogue_name", b"catalogue_name", "citations", b"citations", "citations_unknown_reason", b"citations_unknown_reason", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "confidence_unknown_reason", b"confidence_unknown_reason", "config_version", b"config_version", "continuation", b"continuation", "cost_guard", b"cost_guard", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "escalation", b"escalation", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "idempotency", b"idempotency", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "promise", b"promise", "request_digest", b"request_digest", "request_id", b"request_id", "response_request", b"response_request", "route", b"route", "run_id", b"run_id", "sampled", b"sampled", "shadow", b"shadow", "state", b"state", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote", "winner_digest", b"winner_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

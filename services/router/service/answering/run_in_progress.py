@@ -78,6 +78,7 @@ from services.router.service.runs.accounts import whole_account
 from services.router.service.runs.values import (
     ACCOUNT_FIELDS,
     CallKind,
+    Citation,
     CostGuardOutcome,
     FellBack,
     Idempotency,
@@ -218,6 +219,8 @@ class RequestOrigin:
         call: What the client called.
         kept_from: Place of the first message of `chat` that is kept for a continuation; None: none is.
         kept_request: What is kept of the client's request beside it, as JSON.
+        citations: Passages that the answer can use; None where none were asked for, or they are unknown.
+        citations_unknown_reason: Why they are unknown, as `CODE: message`; empty otherwise.
     """
 
     key_name: str = ""
@@ -231,6 +234,8 @@ class RequestOrigin:
     call: CallKind = CallKind.ANSWER
     kept_from: int | None = None
     kept_request: str = ""
+    citations: Sequence[Citation] | None = None
+    citations_unknown_reason: str = ""
 
 
 UNKNOWN_ORIGIN = RequestOrigin()
@@ -661,6 +666,8 @@ class RunInProgress:
             call=self.origin.call,
             continuation=continuation,
             response_request=self.origin.kept_request if continuation else "",
+            citations=self.origin.citations,
+            citations_unknown_reason=self.origin.citations_unknown_reason,
         )
         if run.shadow is None:
             metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)

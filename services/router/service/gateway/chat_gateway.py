@@ -11,7 +11,7 @@ from services.router.service.answering.run_in_progress import AnswerContext
 from services.router.service.answering.values import CostGuard
 from services.router.service.gateway.chat_reply import whole_completion
 from services.router.service.gateway.chat_request import ChatRequest, guarded, model_name, parsed_request
-from services.router.service.gateway.citations import Search, cited_in, with_sources
+from services.router.service.gateway.citations import Search, with_sources
 from services.router.service.gateway.formatted_answer import strategies_in_format
 from services.router.service.gateway.offered_models import OfferedModels
 from services.router.service.gateway.passed_fields import PassedFields
@@ -35,7 +35,7 @@ class StartedChat:
 
     def completion(self, run: Run, document: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return a run as a chat completion with its explanation; `document` is a model server's own reply."""
-        return whole_completion(document, run, cited_in(self.request, run))
+        return whole_completion(document, run, self.request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,8 +45,6 @@ def explanation(run: Run, chat: ChatRequest) -> dict[str, Any]:
     return {
         **run_explanation(run),
         "ignored": [] if chat.keeps_format and run.strategy in VOTING else ignored_fields(chat.body, run.strategy),
-        "citations": chat.citations,
-        "citations_unknown_reason": chat.citations_unknown_reason,
     }
 
 
@@ -82,6 +80,8 @@ def run_explanation(run: Run) -> dict[str, Any]:
         "escalation": run.escalation,
         "promise": run.promise,
         "cost_guard": run.cost_guard,
+        "citations": run.citations,
+        "citations_unknown_reason": run.citations_unknown_reason,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,

@@ -195,17 +195,6 @@ class ChatOptions:
     knowledge: KnowledgeOptions | None = None
 
 
-@value
-class Citation:
-    """A citation is a passage of a stored document that an answer could use, under the number by which it is cited."""
-
-    number: int
-    document_id: str
-    title: str
-    chunk: int | None
-    passage: str
-
-
 NO_OPTIONS = ChatOptions()
 
 
@@ -226,8 +215,6 @@ class ChatRequest:
         include_usage: Whether the stream is to end with usage.
         keeps_format: Whether votes are whole replies in the client's own format (papers.md 5.7).
         replaced: The strategy that was asked for and cannot serve the request, so that System 1 does; empty: none.
-        citations: Passages that the answer could use; None where none were asked for, or they are unknown.
-        citations_unknown_reason: Why they are unknown, as `CODE: message`; empty otherwise.
     """
 
     body: Mapping[str, Any]
@@ -239,8 +226,6 @@ class ChatRequest:
     include_usage: bool
     keeps_format: bool = False
     replaced: str = ""
-    citations: Sequence[Citation] | None = None
-    citations_unknown_reason: str = ""
 
     @property
     def samples(self) -> int:

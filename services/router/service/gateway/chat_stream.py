@@ -14,7 +14,6 @@ from services.router.service.answering.values import AnswerToken, PassedThrough,
 from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_reply
 from services.router.service.gateway.chat_request import ChatRequest
-from services.router.service.gateway.citations import cited_in
 from services.router.service.runs.values import FellBack, Run
 
 DONE = b"data: [DONE]\n\n"
@@ -120,7 +119,7 @@ class Writer:
     def _ended(self, last: Mapping[str, Any], run: Run, usage: Mapping[str, Any]) -> list[bytes]:
         """Return the chunk that ends the choice and, if asked for, one with usage alone; the last explains the run."""
         totals = {**usage, **chat_reply.usage(run)}
-        explained = {"metacog": chat_reply.explanation(run, cited_in(self._chat, run))}
+        explained = {"metacog": chat_reply.explanation(run, self._chat)}
         if self._chat.include_usage:
             head = {name: last[name] for name in self._head if name in last}
             return [data({**last, "usage": None}), data({**head, "choices": [], "usage": totals, **explained})]

@@ -6,23 +6,23 @@ from dataclasses import replace
 from typing import Any
 
 from chassis.prompts import shortened
-from kernel.conversation import conversation, latest_texts, turns_of_chat
+from kernel.conversation import latest_texts, turns_of_chat
 from kernel.errors import MetacogError
 from kernel.values import value
 from services.router import prompts
-from services.router.service.answering.run_in_progress import messages_digest
-from services.router.service.gateway.chat_request import ChatRequest, Citation
-from services.router.service.knowledge.values import KnowledgeKind, SearchKnowledgeRequest, SearchKnowledgeResponse
-from services.router.service.runs.values import Run
+from services.router.service.gateway.chat_request import ChatRequest
+from services.router.service.knowledge.values import (
+    KnowledgeHit,
+    KnowledgeKind,
+    SearchKnowledgeRequest,
+    SearchKnowledgeResponse,
+)
+from services.router.service.runs.values import Citation
 
 # Length of a passage and of its title in the prompt [tokens, about], and of the text that is looked up [characters].
 PASSAGE_TOKENS, TITLE_TOKENS, QUERY_CHARACTERS = 512, 32, 4000
 # Time that looking up may take [s].
 SEARCH_S = 5.0
-# Why the citations of a repeated request are unknown.
-REPEATED = (
-    "CITATIONS_NOT_KEPT: the answer is of an earlier request, and its documents are no longer what a search finds"
-)
 
 Search = Callable[..., Awaitable[SearchKnowledgeResponse]]
 
@@ -56,23 +56,9 @@ async def with_sources(chat: ChatRequest, search: Search, *, key_name: str, keep
     if options is None:
         return chat
     found = await _found(chat, options.cite, search, key_name)
-    cited = replace(chat, citations=found.citations, citations_unknown_reason=found.reason)
+    origin = replace(chat.origin, citations=found.citations, citations_unknown_reason=found.reason)
+    cited = replace(chat, origin=origin)
     return _with_messages(cited, found.citations, keeps_first=keeps_first) if found.citations else cited
-
-
-def cited_in(chat: ChatRequest, run: Run) -> ChatRequest:
-    """Return a chat with the citations of the run that answers it: unknown where that run read other sources.
-
-    Args:
-        chat: The chat, with what was found for it.
-        run: The run, which may have answered an earlier request of the same identifier.
-    """
-    if chat.citations is None or not chat.request.request_id:
-        return chat
-    read = messages_digest(conversation(chat.request.question, chat.request.messages))
-    if run.messages_digest == read:
-        return chat
-    return replace(chat, citations=None, citations_unknown_reason=REPEATED)
 
 
 async def _found(chat: ChatRequest, cite: int, search: Search, key_name: str) -> Cited:
@@ -88,11 +74,16 @@ async def _found(chat: ChatRequest, cite: int, search: Search, key_name: str) ->
         return Cited(citations=None, reason=f"DEADLINE_EXCEEDED: the search took longer than {within_s:.3g} s")
     except MetacogError as error:
         return Cited(citations=None, reason=f"{error.reason}: {error.message}")
-    return Cited(
-        citations=[
-            Citation(number=number, document_id=hit.document_id, title=hit.title, chunk=hit.chunk, passage=hit.text)
-            for number, hit in enumerate(page.hits, start=1)
-        ]
+    return Cited(citations=[_citation(number, hit) for number, hit in enumerate(page.hits, start=1)])
+
+
+def _citation(number: int, hit: KnowledgeHit) -> Citation:
+    return Citation(
+        number=number,
+        document_id=hit.document_id,
+        title=shortened(hit.title, TITLE_TOKENS)[0],
+        chunk=hit.chunk,
+        passage=shortened(hit.text, PASSAGE_TOKENS)[0],
     )
 
 
@@ -121,8 +112,7 @@ def _with_messages(chat: ChatRequest, citations: Sequence[Citation], *, keeps_fi
 
 
 def _passage(one: Citation) -> str:
-    title, passage = shortened(one.title, TITLE_TOKENS)[0], shortened(one.passage, PASSAGE_TOKENS)[0]
-    return f"{title}\n\n{passage}" if title.strip() else passage
+    return f"{one.title}\n\n{one.passage}" if one.title.strip() else one.passage
 
 
 def _takes_text(message: Mapping[str, Any]) -> bool:

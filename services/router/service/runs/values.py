@@ -123,6 +123,17 @@ class CostGuardOutcome:
 
 
 @value
+class Citation:
+    """A citation is a passage of a stored document that an answer could use, under the number by which it is cited."""
+
+    number: int
+    document_id: str
+    title: str
+    chunk: int | None
+    passage: str
+
+
+@value
 class RunFeedback:
     """A run has this feedback on its answer."""
 
@@ -183,6 +194,8 @@ class Run:
     continuation: str = ""
     response_request: str = ""
     cost_guard: CostGuardOutcome | None = None
+    citations: Sequence[Citation] | None = None
+    citations_unknown_reason: str = ""
     feedback: Sequence[RunFeedback] = ()
 
 
