@@ -5,7 +5,8 @@ import base64
 import random
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import orjson
 from prometheus_client import Counter, Histogram
 
 from chassis.serving.auth import bearer
-from chassis.telemetry import SECONDS, trace_headers
+from chassis.telemetry import SECONDS, is_sending, past_span, trace_headers
+from inference.accounting.reports import OK, outcome
 from inference.config import BreakerSettings
 from inference.errors import EncoderUnavailable, InvalidReply
 from inference.http.breaker import Breaker
@@ -73,6 +75,7 @@ def error_summary(body: bytes) -> str:
 EMBEDDED = Counter("metacog_embedded_texts_total", "Texts that the encoder turned into vectors.")
 EMBEDDING_SECONDS = Histogram("metacog_embedding_seconds", "Time of one request to the encoder [s].", buckets=SECONDS)
 
+OPERATION = "embeddings"
 RETRIES = 3
 FIRST_PAUSE_S = 0.05
 CONNECT_S = 2.0
@@ -168,13 +171,14 @@ class Embeddings:
             EncoderUnavailable: When the encoder cannot be reached, does not answer in time, or reports an error.
         """
         until = asyncio.get_running_loop().time() + timeout_s
-        try:
-            async with asyncio.timeout_at(until):
-                parts = [await self._embedded(part, until) for part in self._parts(texts)]
-        except TimeoutError as error:
-            message = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
-            raise EncoderUnavailable(message, url=self.url) from error
-        return Embedded(encoder=_one_encoder(parts), vectors=np.concatenate([part.vectors for part in parts]))
+        with self._traced(len(texts)):
+            try:
+                async with asyncio.timeout_at(until):
+                    parts = [await self._embedded(part, until) for part in self._parts(texts)]
+            except TimeoutError as error:
+                message = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
+                raise EncoderUnavailable(message, url=self.url) from error
+            return Embedded(encoder=_one_encoder(parts), vectors=np.concatenate([part.vectors for part in parts]))
 
     async def forward(self, body: Mapping[str, object], *, timeout_s: float) -> Mapping[str, object]:
         """Pass on a request for embeddings as its caller wrote it, but for the name of the model; return the reply.
@@ -190,7 +194,7 @@ class Embeddings:
             InferenceError: When it finds the request wrong, or is overloaded.
         """
         until = asyncio.get_running_loop().time() + timeout_s
-        with self._breaker.admit() as permit:
+        with self._breaker.admit() as permit, self._traced(_texts_in(body)):
             try:
                 async with asyncio.timeout_at(until):
                     model = await self._model()
@@ -206,11 +210,11 @@ class Embeddings:
                 message = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
                 raise EncoderUnavailable(message, url=self.url) from error
             permit.record_success()
-        if reply.status == 404 and not self._configured_model:
-            self._listed_model = ""
-        if reply.status != 200:
-            raise error_of("encoder", model, reply)
-        return self._document(reply)
+            if reply.status == 404 and not self._configured_model:
+                self._listed_model = ""
+            if reply.status != 200:
+                raise error_of("encoder", model, reply)
+            return self._document(reply)
 
     def _document(self, reply: HttpReply) -> Mapping[str, object]:
         document = parse_object(reply.body)
@@ -318,6 +322,30 @@ class Embeddings:
                 whole = b"".join([chunk async for chunk in reply.chunks])
         return HttpReply(status=reply.status, headers=reply.headers, body=whole)
 
+    @contextmanager
+    def _traced(self, texts: int) -> Iterator[None]:
+        """Add a span of the current trace around one call, whatever it needs, where traces are sent."""
+        began, failed = time.monotonic(), None
+        try:
+            yield
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            if is_sending():
+                self._add_span(time.monotonic() - began, texts, outcome(failed))
+
+    def _add_span(self, seconds: float, texts: int, ended: str) -> None:
+        model = self._configured_model or self._listed_model
+        attributes: dict[str, str | int] = {
+            "gen_ai.operation.name": OPERATION,
+            "gen_ai.provider.name": "openai",  # whose protocol it speaks
+            "metacog.backend": "encoder",
+            "metacog.texts": texts,
+            **({"gen_ai.request.model": model} if model else {}),
+        }
+        past_span(f"{OPERATION} {model}".strip(), seconds, attributes, "" if ended == OK else ended)
+
     def _with_trace(self) -> Mapping[str, str]:
         return {**self._headers, **trace_headers()}
 
@@ -332,6 +360,12 @@ class Embeddings:
 
 def _batch_body(model: str, texts: Sequence[str]) -> bytes:
     return orjson.dumps({"model": model, "input": list(texts), "encoding_format": "base64"})
+
+
+def _texts_in(body: Mapping[str, object]) -> int:
+    """Return the texts of a request, which may also be numbers of tokens [count]."""
+    given = body.get("input")
+    return len(given) if isinstance(given, list) and not all(isinstance(one, int) for one in given) else 1
 
 
 def _one_encoder(parts: Sequence[Embedded]) -> Encoder:

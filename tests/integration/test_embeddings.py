@@ -9,9 +9,11 @@ import numpy as np
 import orjson
 import pytest
 from aiohttp import web
+from opentelemetry.trace import StatusCode
 
 from inference import Embeddings, EncoderUnavailable
 from inference.errors import InvalidReply
+from tests.support.spans import exported_spans, one_span
 
 Answer = Callable[[int, dict[str, object]], web.Response]
 
@@ -251,6 +253,41 @@ async def test_a_caller_who_leaves_closes_the_connection(server: Server, embeddi
         await asyncio.sleep(0.01)
 
     assert call.cancelled() or call.cancelling()
+
+
+async def test_a_call_is_one_span_that_counts_its_texts_and_holds_none_of_them(
+    server: Server, embeddings: Embeddings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with exported_spans(monkeypatch) as exported:
+        await embeddings.embed(["a", "bb", "ccc", "dddd", "eeeee"], timeout_s=5)
+        embedded = one_span(exported, "embeddings tiny")
+        exported.clear()
+        server.answer = lambda _number, _body: vectors(["abc"])
+        await embeddings.forward({"input": [1, 2, 3], "model": "metacog"}, timeout_s=5)
+        forwarded = one_span(exported, "embeddings tiny")
+
+    assert dict(embedded.attributes or {}) == {
+        "gen_ai.operation.name": "embeddings",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "tiny",
+        "metacog.backend": "encoder",
+        "metacog.texts": 5,
+    }
+    assert (forwarded.attributes or {})["metacog.texts"] == 1
+
+
+@pytest.mark.parametrize(("model", "name"), [("", "embeddings"), ("tiny", "embeddings tiny")])
+async def test_the_span_of_a_call_that_failed_says_why(monkeypatch: pytest.MonkeyPatch, model: str, name: str) -> None:
+    embeddings = Embeddings("http://127.0.0.1:1/v1", model=model)
+
+    with exported_spans(monkeypatch) as exported:
+        with pytest.raises(EncoderUnavailable):
+            await embeddings.embed(["a"], timeout_s=5)
+        failed = one_span(exported, name)
+    await embeddings.close()
+
+    assert failed.status.status_code is StatusCode.ERROR
+    assert (failed.attributes or {})["error.type"] == "ENCODER_UNAVAILABLE"
 
 
 async def test_a_server_that_is_not_there_is_reported_with_its_address() -> None:

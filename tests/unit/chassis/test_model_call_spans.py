@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -13,17 +11,14 @@ from chassis import telemetry
 from inference import CallEnd, Place, WorkKind
 from inference.backends import CallMetrics
 from kernel.envelope import StageUsage
+from tests.support.spans import exported_spans, one_span
 
 
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     """Where the spans of this process go."""
-    provider, exporter = TracerProvider(), InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("metacog"))
-    monkeypatch.setattr(telemetry, "_sending", True)
-    yield exporter
-    provider.shutdown()
+    with exported_spans(monkeypatch) as exporter:
+        yield exporter
 
 
 def ended(outcome: str) -> CallEnd:
@@ -33,16 +28,11 @@ def ended(outcome: str) -> CallEnd:
     )
 
 
-def one(exporter: InMemorySpanExporter, name: str) -> ReadableSpan:
-    [found] = [span for span in exporter.get_finished_spans() if span.name == name]
-    return found
-
-
 def test_a_model_call_is_a_span_of_the_request_that_made_it(exported: InMemorySpanExporter) -> None:
     with telemetry.span("Deliberate", SpanKind.SERVER):
         CallMetrics().on_call_end(ended("OK"))
 
-    call, request = one(exported, "chat qwen3"), one(exported, "Deliberate")
+    call, request = one_span(exported, "chat qwen3"), one_span(exported, "Deliberate")
     assert call.parent is not None
     assert request.context is not None
     assert call.parent.span_id == request.context.span_id
@@ -75,14 +65,14 @@ def test_a_model_call_is_a_span_of_the_request_that_made_it(exported: InMemorySp
 def test_a_span_has_the_name_of_its_operation(exported: InMemorySpanExporter, path: str, operation: str) -> None:
     CallMetrics().on_call_end(replace(ended("OK"), operation=Place(path=path).operation))
 
-    call = one(exported, f"{operation} qwen3")
+    call = one_span(exported, f"{operation} qwen3")
     assert (call.attributes or {})["gen_ai.operation.name"] == operation
 
 
 def test_a_call_that_failed_states_why(exported: InMemorySpanExporter) -> None:
     CallMetrics().on_call_end(ended("BACKEND_OVERLOADED"))
 
-    call = one(exported, "chat qwen3")
+    call = one_span(exported, "chat qwen3")
     assert call.status.status_code is StatusCode.ERROR
     assert (call.attributes or {})["error.type"] == "BACKEND_OVERLOADED"
 
