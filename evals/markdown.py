@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from evals.stats.detectable import least_gain
 from evals.stats.separation import Band
 from evals.stats.shares import Share
 from kernel.statistics.bootstrap import Estimate
@@ -58,6 +59,17 @@ def estimate(found: Estimate) -> str:
 def gain(found: Estimate) -> str:
     """A difference with its interval, fine enough to see on which side of 0 it lies."""
     return ranged(found.value, found.low, found.high, 3)
+
+
+def power(items: int) -> str:
+    """Return which gain so many paired items can show.
+
+    Example:
+        >>> power(200)
+        'a gain of 5.7 points or more would show, where one item in six differs'
+    """
+    least = number(100 * least_gain(items), 1)
+    return f"a gain of {least} points or more would show, where one item in six differs"
 
 
 def band(found: Band) -> str:

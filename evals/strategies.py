@@ -11,6 +11,7 @@ from evals.router_client import Body
 from kernel.arbitration.defaults import SOLVER_TEMPERATURE
 from kernel.policy import Strategy
 from kernel.seeds import derived_seed
+from kernel.values import value
 
 # Limits that no strategy reaches: what it spends is measured, not cut.
 WIDE = {"max_generations": 4096, "max_generated_tokens": 1 << 20}
@@ -28,7 +29,9 @@ LIMITS: Mapping[str, Sequence[str]] = {
 AGENT = "agent:"
 
 
-def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -> Arm:
+def named(
+    name: str, *, like: str = "", samples: int = 10, assessor: str = "", agents: Sequence[str] = (), also: str = ""
+) -> Arm:
     """The strategy called `name`.
 
     Args:
@@ -36,6 +39,9 @@ def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -
         like: With `self-consistency`, the arm whose generations it gets, item by item.
         samples: With `self-consistency` and no such arm, its generations [count, >= 1].
         assessor: With `route`, the assessor; empty: the router's default.
+        agents: With roles, the agents that deliberate; with arbitration and its variants, those that solve. Each fixes
+            a model; empty: those of the service.
+        also: What the arm is called beside its strategy, where there are several of it.
 
     Raises:
         KeyError: When there is none of that name.
@@ -45,7 +51,8 @@ def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -
         return Arm(name=name, call=partial(_chat, model), settings={"model": model})
     if name in ROLES:
         kind = ROLES[name]
-        return Arm(name=name, call=partial(_deliberation, kind, False), settings={"assignment_kind": kind})
+        made_with = {"assignment_kind": kind, **_listed("agents", agents)}
+        return Arm(name=name, call=partial(_deliberation, kind, False, tuple(agents)), settings=made_with)
     if name.startswith(AGENT):
         agent = name.removeprefix(AGENT)
         return Arm(name=name, call=partial(_alone, agent), settings={"baseline": "SINGLE_AGENT", "agent": agent})
@@ -55,8 +62,10 @@ def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -
         "variant": VARIANTS[name],
         "samples": (like and f"those of {like}") or samples,
         "solver_temperature": SOLVER_TEMPERATURE,
+        **_listed("solver_agents", agents),
     }
-    return Arm(name=name, call=partial(_arbitration, name, like, samples), settings=settings)
+    drawn = _Drawn(name=name, like=like, samples=samples, agents=tuple(agents))
+    return Arm(name=f"{name}{also and ':'}{also}", call=partial(_arbitration, drawn), settings=settings)
 
 
 def route_by(assessor: str) -> Arm:
@@ -64,10 +73,10 @@ def route_by(assessor: str) -> Arm:
     return Arm(name=assessor, call=partial(_route, assessor), settings={"assessor": assessor})
 
 
-def measured_dialectic(kind: str = "OPTIMAL") -> Arm:
-    """The dialectic with a measured state after every stage."""
-    settings = {"assignment_kind": kind, "measure_stages": True}
-    return Arm(name="dialectic-stages", call=partial(_deliberation, kind, True), settings=settings)
+def measured_dialectic(kind: str = "OPTIMAL", agents: Sequence[str] = ()) -> Arm:
+    """The dialectic with a measured state after every stage, by `agents` or by all of the service."""
+    settings = {"assignment_kind": kind, "measure_stages": True, **_listed("agents", agents)}
+    return Arm(name="dialectic-stages", call=partial(_deliberation, kind, True, tuple(agents)), settings=settings)
 
 
 def limited(arm: Arm, max_tokens: int) -> Arm:
@@ -111,8 +120,14 @@ def _route(assessor: str, item: Item, seed: int, _: Replies) -> Call:
     return Call(service="router", path="/v1/route", body=body)
 
 
-def _deliberation(kind: str, measured: bool, item: Item, seed: int, _: Replies) -> Call:
+def _listed(name: str, agents: Sequence[str]) -> Mapping[str, str]:
+    """The setting that names agents; none where the service's own take part, as in older records."""
+    return {name: ",".join(agents)} if agents else {}
+
+
+def _deliberation(kind: str, measured: bool, agents: Sequence[str], item: Item, seed: int, _: Replies) -> Call:
     body = {
+        "agents": list(agents),
         "question": prompts.task(item).text,
         "answer_type": item.answer_type.value,
         "assignment_kind": kind,
@@ -136,7 +151,25 @@ def _alone(agent: str, item: Item, seed: int, _: Replies) -> Call:
     return Call(service="delegation", path="/v1/tasks", body=body)
 
 
-def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, replies: Replies) -> Call | None:
+@value
+class _Drawn:
+    """The samples of an arbitration.
+
+    Attributes:
+        name: Its variant, one of `VARIANTS`.
+        like: The arm whose generations it gets; empty: `samples`.
+        samples: Its generations without such an arm [count].
+        agents: Agents that solve; empty: those of the service.
+    """
+
+    name: str
+    like: str
+    samples: int
+    agents: tuple[str, ...]
+
+
+def _arbitration(drawn: _Drawn, item: Item, seed: int, replies: Replies) -> Call | None:
+    name, like = drawn.name, drawn.like
     if like and not generations(replies.get(like)):
         return None
     body = {
@@ -144,8 +177,9 @@ def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, repl
         "answer_type": item.answer_type.value,
         "mode": "PAPER",
         "variant": VARIANTS[name],
+        "solver_agents": list(drawn.agents),
         "adaptive": {"stop": "NONE"},
-        "self_consistency_samples": (generations(replies[like]) if like else samples),
+        "self_consistency_samples": (generations(replies[like]) if like else drawn.samples),
         "solver_temperature": SOLVER_TEMPERATURE,
         "embedding_measures": False,
         "return_samples": True,

@@ -32,6 +32,9 @@ Agents = Annotated[
     str,
     typer.Option(help="Delegation agents, separated by commas; each alone is a control."),
 ]
+Precision = Annotated[
+    str, typer.Option(help="Precision of the model's weights, e.g. 4-bit: no server reports it; for the report.")
+]
 MaxTokens = Annotated[int, typer.Option(min=0, help="Maximum tokens of each text; 0: the services' own limits.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Concurrent items.")]
 Timeout = Annotated[int, typer.Option(min=1, help="Time limit of one request [s].")]
@@ -47,6 +50,13 @@ ROUTER, ASSIGNER, ARBITER, DELEGATION = map(address, SERVICES)
 def listed(names: str) -> tuple[str, ...]:
     """Return the distinct names in a list separated by commas."""
     return tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+
+
+def set_names(names: str) -> tuple[str, ...]:
+    """Return the data sets in a list separated by commas, which may be named as the papers do."""
+    from evals.hub.titles import set_name
+
+    return tuple(dict.fromkeys(map(set_name, listed(names))))
 
 
 def numbers(written: str, option: str) -> tuple[int, ...]:
@@ -66,10 +76,10 @@ def items_of(data: Path | None, hub: str, sets: str, per_set: int, *, programs: 
     from evals.items import read_sets
 
     if hub:
-        return load_sets(listed(hub), per_set, programs=programs)
+        return load_sets(set_names(hub), per_set, programs=programs)
     if data is None:
         raise typer.BadParameter("give the folder with the data sets, or public sets with --hub", param_hint="--data")
-    return read_sets(data, listed(sets), per_set, programs=programs)
+    return read_sets(data, set_names(sets), per_set, programs=programs)
 
 
 def reject_with(ctx: typer.Context, option: str, *others: str) -> None:

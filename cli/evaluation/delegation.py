@@ -13,6 +13,7 @@ from cli.evaluation.common import (
     Data,
     Hub,
     Items,
+    Precision,
     ReportOnly,
     Seeds,
     Sets,
@@ -45,8 +46,12 @@ def delegation(  # noqa: PLR0913 - each is an option of the command
     items: Items = 20,
     seeds: Seeds = "7",
     agents: Annotated[str, typer.Option(help="Agents, separated by commas; default: all.")] = "",
+    precision: Precision = "",
     max_tokens: Annotated[int, typer.Option(min=0, help="Maximum tokens of an answer; 0: the service's.")] = 0,
     live: Annotated[bool, typer.Option("--live", help="Also run the tasks on the service, which learns.")] = False,
+    product: Annotated[
+        bool, typer.Option("--product", help="Also run the tasks by the service's default rules; it learns.")
+    ] = False,
     equal_compute: Annotated[
         bool, typer.Option(help="Sample self-consistency with as many generations; needs the arbiter.")
     ] = True,
@@ -60,11 +65,12 @@ def delegation(  # noqa: PLR0913 - each is an option of the command
 ) -> None:
     """Evaluate delegation as in tables II to V of MetaCogAgent, replayed from one recording of every agent.
 
-    The same command with the same --out continues. `--live` changes the profiles of the service: use a separate one.
+    The same command with the same --out continues. `--live` (the paper's rules) and `--product` (the service's) change
+    the profiles of the service: use a separate one for each.
     """
     from evals.delegation.arms import arms
     from evals.delegation.files import COMMAND, write_report
-    from evals.harness.arms import Plan
+    from evals.harness.arms import Plan, described
     from evals.harness.session import REPORT, Session, records_in
     from evals.records import read_records
     from evals.suite import Addresses
@@ -72,23 +78,33 @@ def delegation(  # noqa: PLR0913 - each is an option of the command
     reject_two_sources(ctx)
     reject_with(ctx, "tasks", "data", "hub", "sets", "items")
     if report_only is None:
-        if live and concurrency > 1:
-            raise typer.BadParameter("learning depends on the order: --live needs --concurrency 1", param_hint="--live")
+        _check_learning(live, product, concurrency)
+        made = arms(listed(agents), max_tokens=max_tokens, live=live, equal_compute=equal_compute, product=product)
         plan = Plan(
             items=_asked(tasks, data, hub, sets, items),
-            arms=arms(listed(agents), max_tokens=max_tokens, live=live, equal_compute=equal_compute),
+            arms=described(made, precision=precision),
             seeds=numbers(seeds, "--seeds"),
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
         asked = {"tasks": tasks} if tasks else item_options(data, hub, sets, items)
         again = command_line(COMMAND, **asked, seeds=seeds, agents=agents, max_tokens=max_tokens or None, live=live,
-                      no_equal_compute=not equal_compute, autogen=autogen,
+                      product=product, precision=precision, no_equal_compute=not equal_compute, autogen=autogen,
                       **non_default(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
         record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(delegation=service, arbiter=arbiter))
     folder, records = records_in(report_only or out)
     beside = read_records(autogen) if autogen else []
     show(folder, write_report(records, folder, beside=beside), REPORT)
+
+
+def _check_learning(live: bool, product: bool, concurrency: int) -> None:
+    """Raise an error where a service would learn from tasks in no order, or by two rules at once."""
+    name = "--live" if live else "--product"
+    if live and product:
+        problem = "both teach the same profiles; run them with separate services, and --out folders"
+        raise typer.BadParameter(problem, param_hint="--product")
+    if (live or product) and concurrency > 1:
+        raise typer.BadParameter(f"learning depends on the order: {name} needs --concurrency 1", param_hint=name)
 
 
 def _asked(tasks: Path | None, data: Path | None, hub: str, sets: str, items: int) -> "Sequence[Item]":

@@ -19,6 +19,7 @@ from cli.evaluation.common import (
     Hub,
     Items,
     MaxTokens,
+    Precision,
     ReportOnly,
     Router,
     Seeds,
@@ -44,6 +45,10 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
     seeds: Seeds = "7",
     assessor: Annotated[str, typer.Option(help="Assessor of the routing; default: the router's.")] = "",
     agents: Agents = "",
+    team: Annotated[
+        str, typer.Option(help="Agents that deliberate, separated by commas; each fixes its model. Default: all.")
+    ] = "",
+    precision: Precision = "",
     max_tokens: MaxTokens = 0,
     out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-dialectic"),
     concurrency: Concurrency = 1,
@@ -61,7 +66,7 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
     The key is METACOG_API_KEY.
     """
     from evals.dialectic.files import COMMAND, arms, write_report
-    from evals.harness.arms import Plan
+    from evals.harness.arms import Plan, described
     from evals.harness.session import REPORT, Session, records_in
     from evals.suite import Addresses
 
@@ -69,13 +74,13 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
     if report_only is None:
         plan = Plan(
             items=items_of(data, hub, sets, items, programs=False),
-            arms=arms(assessor, listed(agents), max_tokens),
+            arms=described(arms(assessor, listed(agents), max_tokens, listed(team)), precision=precision),
             seeds=numbers(seeds, "--seeds"),
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
         again = command_line(COMMAND, **item_options(data, hub, sets, items), seeds=seeds, assessor=assessor,
-                      agents=agents, max_tokens=max_tokens or None,
+                      agents=agents, team=team, precision=precision, max_tokens=max_tokens or None,
                       **non_default(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
         record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))

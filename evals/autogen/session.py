@@ -26,6 +26,8 @@ TEAM = Path(__file__).with_name("team.py")
 PROMPTS, ANSWERS, RECORDS = "prompts.jsonl", "answers.jsonl", "autogen.jsonl"
 # The name of the answers in earlier versions.
 EARLIER_ANSWERS = "said.jsonl"
+# Replies of a conversation: one for each agent of the paper's team. Earlier versions had one, and did not record it.
+REPLIES, EARLIER_REPLIES = 3, 1
 
 
 @value
@@ -38,6 +40,7 @@ class Team:
         model: Model to ask there.
         max_tokens: Tokens of a reply [count].
         seed: Seed of every call.
+        replies: Replies of a conversation [count, >= 1].
     """
 
     python: Path
@@ -45,6 +48,7 @@ class Team:
     model: str
     max_tokens: int = 512
     seed: int = 7
+    replies: int = REPLIES
 
 
 async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> Path:
@@ -91,8 +95,10 @@ def require_same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team
     prompt_digests = {item.id: digest(prompts.question(item).text) for item in items}
     cast = digest(_cast(agents))
     now = {"model": team.model, "max_tokens": team.max_tokens, "seed": team.seed, "agents": cast}
+    now["replies"] = team.replies
     for one in (one for one in _answers(folder) if "reply" in one):
-        before = {"model": one["reply"].get("model"), **one["reply"].get("settings", {}), "prompt": one.get("prompt")}
+        made_with = {"replies": EARLIER_REPLIES, **one["reply"].get("settings", {})}
+        before = {"model": one["reply"].get("model"), **made_with, "prompt": one.get("prompt")}
         wanted = {**now, "prompt": prompt_digests.get(one["id"])}
         for name, setting in wanted.items():
             if setting is not None and before.get(name) not in (None, setting):
@@ -147,7 +153,7 @@ def _names(item: Item, seed: int) -> Record:
 
 def _command(agents: Sequence[AgentConfig], team: Team, folder: Path) -> Sequence[str]:
     answers = {"url": team.url, "model": team.model, "max-tokens": team.max_tokens, "seed": team.seed}
-    options = {**answers, "agents": _cast(agents)}
+    options = {**answers, "replies": team.replies, "agents": _cast(agents)}
     named = [word for name, answers in options.items() for word in (f"--{name}", str(answers))]
     return [str(team.python), str(TEAM), str(folder / PROMPTS), str(folder / ANSWERS), *named]
 

@@ -1,6 +1,6 @@
-"""Runs in AutoGen's own environment: a team of prompted agents whose speaker a model selects; one reply for each task.
+"""Runs in AutoGen's own environment: a team of prompted agents talks about each task; a model selects each speaker.
 
-    ENVIRONMENT/bin/python evals/autogen/team.py PROMPTS ANSWERS --url URL --model NAME --agents AGENTS [--max-tokens N]
+    ENVIRONMENT/bin/python evals/autogen/team.py PROMPTS ANSWERS --url URL --model NAME --agents AGENTS [--replies N]
 
 PROMPTS has one JSON object a line with `id` and `prompt`; AGENTS is a JSON list with `id` and `system_prompt`. New
 lines are appended to ANSWERS, and a task that is answered there is not asked again; the caller compares the settings
@@ -14,7 +14,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,14 +58,15 @@ async def answered(prompt: str, options_given: argparse.Namespace) -> dict[str, 
     calls = counted(client)
     cast = [(one["id"], one["system_prompt"]) for one in json.loads(options_given.agents)]
     members = [AssistantAgent(name, model_client=client, system_message=text, description=text) for name, text in cast]
-    # The task is the first message, the reply of the selected agent the second.
-    team = SelectorGroupChat(members, model_client=client, termination_condition=MaxMessageTermination(2))
+    # The task is the first message; each reply sees those before it.
+    ends = MaxMessageTermination(1 + options_given.replies)
+    team = SelectorGroupChat(members, model_client=client, termination_condition=ends)
     began = time.monotonic()
     try:
         result = await team.run(task=prompt)
     finally:
         await client.close()
-    usage, last = client.total_usage(), result.messages[-1]
+    usage, last = client.total_usage(), stated([one for one in result.messages if one.source != "user"])
     return {
         "text": str(last.content),
         "agent": last.source,
@@ -74,6 +75,7 @@ async def answered(prompt: str, options_given: argparse.Namespace) -> dict[str, 
             "package": f"autogen-agentchat {version('autogen-agentchat')}",
             "team": "SelectorGroupChat",
             "agents": digest(options_given.agents),
+            "replies": options_given.replies,
             **options,
         },
         "usage": {
@@ -84,6 +86,12 @@ async def answered(prompt: str, options_given: argparse.Namespace) -> dict[str, 
         },
         "duration_ms": round((time.monotonic() - began) * 1000, 3),
     }
+
+
+def stated(replies: Sequence[Any]) -> Any:  # noqa: ANN401 - AutoGen's own messages
+    """Return the last of `replies` that states an answer or has a program; else the last."""
+    found = [one for one in replies if "final answer" in str(one.content).lower() or "```" in str(one.content)]
+    return (found or replies)[-1]
 
 
 def digest(text: str) -> str:
@@ -144,6 +152,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--agents", required=True)
     parser.add_argument("--max-tokens", type=int, default=512)
+    parser.add_argument("--replies", type=int, default=3)
     parser.add_argument("--seed", type=int, default=7)
     asyncio.run(run(parser.parse_args()))
 

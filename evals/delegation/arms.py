@@ -13,6 +13,8 @@ from evals.strategies import WIDE, limited, named
 from kernel.seeds import derived_seed
 
 ASSESS, SOLVE, SKILL, LIVE, AUTOGEN = "assess", "solve", "skill-fixed", "live", "autogen"
+# The service by its own defaults, not by the paper's rules.
+PRODUCT = "product"
 SAME_CALLS = "self-consistency"
 # Of the rule by keywords only its choice is used; what it would answer is taken from the recorded answers.
 SHORTEST_ANSWER = 8
@@ -24,7 +26,12 @@ NO_TEXT = "the model returned no text"
 
 
 def arms(
-    agents: Sequence[str] = (), *, max_tokens: int = 0, live: bool = False, equal_compute: bool = True
+    agents: Sequence[str] = (),
+    *,
+    max_tokens: int = 0,
+    live: bool = False,
+    equal_compute: bool = True,
+    product: bool = False,
 ) -> Sequence[Arm]:
     """Every agent's self-assessment and answer, the rule by keywords, and the control with as many calls.
 
@@ -34,6 +41,7 @@ def arms(
         live: Whether the service also processes each task by itself, and learns from it.
         equal_compute: Whether self-consistency with as many generations is sampled beside it; not of programs, which
             no vote can compare.
+        product: Whether the service also processes each task by its own defaults, and learns from it.
     """
     settings = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
     made = [
@@ -52,8 +60,15 @@ def arms(
         call=partial(_same_calls, max_tokens),
         settings={**control, "samples": "the most calls of Algorithm 1"},
     )
-    living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings={**settings, "learns": True})
-    return [*made, *([same] if equal_compute else []), *([living] if live else [])]
+    learning = {**settings, "learns": True}
+    living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings=learning)
+    usual = Arm(
+        name=PRODUCT,
+        call=partial(_product, agents, max_tokens),
+        settings={**learning, "rules": "the service's defaults"},
+    )
+    asked = [(same, equal_compute), (living, live), (usual, product)]
+    return [*made, *(arm for arm, is_asked in asked if is_asked)]
 
 
 def all_have_rated(rated: Record) -> bool:
@@ -109,11 +124,21 @@ def _skill(agents: Sequence[str], item: Item, seed: int, _: Replies) -> Call:
 
 
 def _live(agents: Sequence[str], max_tokens: int, item: Item, seed: int, _: Replies) -> Call:
-    """The real procedure; the service gets the right answer with the task, so that its profiles learn."""
-    taught = {"unit_tests": {"code": program_tests(item)}} if item.is_program else {"expected": _expected(item)}
+    """The paper's procedure by the service, which learns."""
     numbers = {"recalibrate": False, "exploration": "NONE", "hand_over_rule": "PAPER"}
-    body = {**_task(agents, item, seed, LIVE), **_answer(item, max_tokens), **taught, "parameters": numbers}
+    body = {**_task(agents, item, seed, LIVE), **_answer(item, max_tokens), **_taught(item), "parameters": numbers}
     return Call(service="delegation", path="/v1/tasks", body=body)
+
+
+def _product(agents: Sequence[str], max_tokens: int, item: Item, seed: int, _: Replies) -> Call:
+    """The procedure that every client gets that states no parameters; the service learns."""
+    body = {**_task(agents, item, seed, PRODUCT), **_answer(item, max_tokens), **_taught(item)}
+    return Call(service="delegation", path="/v1/tasks", body=body)
+
+
+def _taught(item: Item) -> Mapping[str, Any]:
+    """The right answer, which the service gets with the task, so that its profiles learn."""
+    return {"unit_tests": {"code": program_tests(item)}} if item.is_program else {"expected": _expected(item)}
 
 
 def _task(agents: Sequence[str], item: Item, seed: int, name: str) -> Mapping[str, Any]:

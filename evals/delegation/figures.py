@@ -27,6 +27,9 @@ from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
 FULL, AUTOGEN, SHUFFLED = "MetaCogAgent", "AutoGen", "shuffled choices"
+PRODUCT = "the service's default"
+# What asked the service or another system for each task, and is no replay: its name by its arm.
+LIVE_METHODS: Mapping[str, str] = {"autogen": AUTOGEN, "product": PRODUCT}
 ORDERS = 20
 # Parts that are switched off, by the names of Table IV.
 ABLATIONS: Mapping[str, Ablation] = {
@@ -112,6 +115,7 @@ class Figures:
         ablations: Table IV.
         sweeps: Table V: accuracy by value, by parameter.
         trusts: Calibration of the full procedure in all and by difficulty (Fig. 3).
+        single: Calibration of the first agent's own rating on all tasks, before it learns anything (Fig. 3).
         behaviour: Section G.
     """
 
@@ -122,6 +126,7 @@ class Figures:
     ablations: Sequence[Method]
     sweeps: Mapping[str, Mapping[float, Estimate]]
     trusts: Mapping[str, Trust]
+    single: Trust
     behaviour: Behaviour
 
 
@@ -147,7 +152,7 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
 
     Args:
         tasks: The tasks.
-        others: Rows of AutoGen on the same items; empty where it was not run.
+        others: Rows of AutoGen and of the service's default on the same items; empty where these were not run.
         chance: For orders and all resampling.
         orders: Orders in which the procedure is replayed over the tasks of each seed [count, >= 1].
     """
@@ -164,7 +169,7 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
                 _baseline(name, way, tasks, _gain(chosen[name], full.scores, chance), chance)
                 for name, way in plain.items()
             ),
-            *_autogen(others, full.scores, chance),
+            *(_live(name, rows, full.scores, chance) for name, rows in _by_name(others).items()),
             _method(FULL, full, None, chance),
         ],
         by_difficulty={name: _grouped(tasks, each, difficulty_of, chance) for name, each in named.items()},
@@ -175,6 +180,7 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         ],
         sweeps={name: _sweep(name, values, ordered, agents, chance) for name, values in SWEEPS.items()},
         trusts=_trusts(full),
+        single=_single(ordered[0], agents[0]),
         behaviour=_behaviour(full, tasks, agents, chance),
     )
 
@@ -265,27 +271,37 @@ def _method(name: str, made: Runs, full: Mapping[str, float] | None, chance: Cha
     )
 
 
+def _by_name(rows: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
+    """Rows of what is no replay, by the name of the method."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(LIVE_METHODS[row.arm], []).append(row)
+    return found
+
+
 def _others(rows: Sequence[Row]) -> Mapping[str, Mapping[str, float]]:
-    return {AUTOGEN: scores([(row.item.id, float(row.right)) for row in rows])} if rows else {}
+    return {name: _labels(each) for name, each in _by_name(rows).items()}
 
 
-def _autogen(rows: Sequence[Row], full: Mapping[str, float], chance: Chance) -> Sequence[Method]:
-    if not rows:
-        return []
-    found = _others(rows)[AUTOGEN]
+def _labels(rows: Sequence[Row]) -> Mapping[str, float]:
+    return scores([(row.item.id, float(row.right)) for row in rows])
+
+
+def _live(name: str, rows: Sequence[Row], full: Mapping[str, float], chance: Chance) -> Method:
+    found = _labels(rows)
     spent = [row.said.spent for row in rows]
-    return [
-        Method(
-            name=AUTOGEN,
-            accuracy=mean_interval(list(found.values()), chance),
-            over_orders=spread([float(np.mean(list(found.values())))]),
-            precision=None,
-            calls=sum(each.generations for each in spent) / len({row.seed for row in rows}),
-            tokens=float(np.mean([each.prompt_tokens + each.completion_tokens for each in spent])),
-            trust=None,
-            gain=_gain(found, full, chance),
-        )
-    ]
+    handed = [row.right for row in rows if row.reply.get("mode") == TaskMode.DELEGATED]
+    is_sure = any(row.said.confidence is not None for row in rows)
+    return Method(
+        name=name,
+        accuracy=mean_interval(list(found.values()), chance),
+        over_orders=spread([float(np.mean(list(found.values())))]),
+        precision=share(handed) if handed else None,
+        calls=sum(each.generations for each in spent) / len({row.seed for row in rows}),
+        tokens=float(np.mean([each.prompt_tokens + each.completion_tokens for each in spent])),
+        trust=trust([(row.said.confidence, row.right) for row in rows]) if is_sure else None,
+        gain=_gain(found, full, chance),
+    )
 
 
 def _gain(before: Mapping[str, float], after: Mapping[str, float], chance: Chance) -> Estimate:
@@ -321,6 +337,11 @@ def _trusts(made: Runs) -> Mapping[str, Trust]:
     groups = sorted({difficulty_of(one.task) for one in done} - {""}, key=_place)
     grouped = {"all": done, **{name: [one for one in done if difficulty_of(one.task) == name] for name in groups}}
     return {name: trust([(one.confidence, one.right) for one in some]) for name, some in grouped.items()}
+
+
+def _single(tasks: Sequence[Task], agent: str) -> Trust:
+    """Calibration of what an agent says of itself, had it solved every task."""
+    return trust([(task.verbalized.get(agent), task.solved[agent].right) for task in tasks])
 
 
 def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance: Chance) -> Behaviour:

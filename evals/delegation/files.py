@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from evals.delegation.arms import AUTOGEN, LIVE
+from evals.delegation.arms import AUTOGEN, LIVE, PRODUCT
 from evals.delegation.figures import AUTOGEN as AUTOGEN_NAME
 from evals.delegation.figures import figures
 from evals.delegation.live import live_section
@@ -38,15 +38,16 @@ def write_report(
     Raises:
         RecordsUnusable: When they are no evaluation of delegation, or no task is whole yet.
     """
-    others = [record for record in beside if record["kind"] == "reply"]
+    replies = [record for record in beside if record["kind"] == "reply"]
     asked = {record["id"]: record for record in records if record["kind"] == "item"}
-    fitting = [record for record in others if _is_about(record, asked.get(record["item"]))]
+    fitting = [record for record in replies if _is_about(record, asked.get(record["item"]))]
     evaluation = recorded_evaluation([*records, *fitting], COMMAND)
     known = tasks(evaluation)
     if not known:
         raise RecordsUnusable("there is nothing to report on yet: no task has every agent's rating and answer")
-    found = figures(known, evaluation.of(AUTOGEN), chance or seeded(SEED))
-    head = opening(TITLE, evaluation, **_autogen(evaluation, len(others) - len(fitting)), **_failed(evaluation))
+    others = [*evaluation.of(AUTOGEN), *evaluation.of(PRODUCT)]
+    found = figures(known, others, chance or seeded(SEED))
+    head = opening(TITLE, evaluation, **_autogen(evaluation, len(replies) - len(fitting)), **_failed(evaluation))
     distinct = len({task.item.id for task in known})
     parts = [head, settings_table(evaluation), *sections(found, distinct), live_section(evaluation.of(LIVE))]
     text = "\n\n".join(part for part in parts if part) + "\n"

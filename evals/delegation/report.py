@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from evals.delegation import paper
 from evals.delegation.baselines import ORACLE, SAME
-from evals.delegation.figures import AUTOGEN, FULL, SHUFFLED, Behaviour, Figures, Method
+from evals.delegation.figures import AUTOGEN, FULL, LIVE_METHODS, SHUFFLED, Behaviour, Figures, Method
 from evals.harness.arm_figures import bar
 from evals.markdown import UNKNOWN, estimate, gain, number, share, table
 from evals.mc_mas.report import over_seeds
-from evals.plots.charts import Bar, against_tokens, grouped_bars, matrix, reliability_diagram
+from evals.plots.charts import Bar, against_tokens, grouped_bars, matrix, reliability_curves
 from evals.stats.gains import conclusion
 from kernel.statistics.bootstrap import Estimate
 
@@ -47,7 +47,9 @@ def pictures(found: Figures) -> Mapping[str, str]:
     return {
         BY_KIND: grouped_bars(_bars(found.by_kind)),
         BY_DIFFICULTY: grouped_bars(_bars(found.by_difficulty)),
-        RELIABILITY: reliability_diagram(found.trusts["all"].found.bins),
+        RELIABILITY: reliability_curves(
+            {FULL: found.trusts["all"].found.bins, _single(found): found.single.found.bins}
+        ),
         FLOWS: matrix(found.agents, found.behaviour.flows, "first agent", "took it over"),
         TOKENS: against_tokens({each.name: (each.tokens, bar(each.accuracy)) for each in found.methods}),
     }
@@ -67,7 +69,9 @@ def _second(found: Figures, tasks: int) -> str:
     head += ["tokens per task", f"{FULL} over it", "conclusion"]
     theirs = ["paper's accuracy %", "its precision", "its ECE", "its calls"]
     same = any(each.name == SAME for each in found.methods)
-    others = f"{AUTOGEN} and {SAME}" if same else AUTOGEN
+    present = {each.name for each in found.methods}
+    live = [name for name in LIVE_METHODS.values() if name in present]
+    others = " and ".join([*(live or [AUTOGEN]), *([SAME] if same else [])])
     note = (
         f"**Table II**, {tasks} tasks. All methods but {others} are replayed from the same recorded self-assessments "
         "and answers, so that they differ by their choices alone; calls are self-assessments, second attempts too, and "
@@ -158,11 +162,18 @@ def _trusts(found: Figures) -> str:
             number(shown.found.brier_score, 3),
             paper.ECE_BY_DIFFICULTY.get(name, UNKNOWN),
         ]
-        for name, shown in found.trusts.items()
+        for name, shown in {**found.trusts, _single(found): found.single}.items()
     ]
     head = ["tasks", "n", "ECE", "ECE by chance alone", "Brier", "paper's ECE"]
-    note = f"**Fig. 3**, calibration of {FULL} in the order of the records (with several seeds of the first of them)"
+    note = (
+        f"**Fig. 3**, calibration of {FULL} in the order of the records (with several seeds of the first of them), and "
+        "of what the first agent states of itself, had it solved every task alone"
+    )
     return f"{note}:\n\n{table(head, rows)}"
+
+
+def _single(found: Figures) -> str:
+    return f"Single-Agent ({found.agents[0]})"
 
 
 def _behaviour(found: Figures) -> str:

@@ -32,17 +32,21 @@ READING = (
 )
 
 
-def arms(assessor: str = "", agents: Sequence[str] = (), max_tokens: int = 0) -> Sequence[Arm]:
+def arms(
+    assessor: str = "", agents: Sequence[str] = (), max_tokens: int = 0, team: Sequence[str] = ()
+) -> Sequence[Arm]:
     """The measured dialectic, and what it must be better than.
 
     Args:
         assessor: Who assesses for the routing; empty: the router's default.
         agents: Delegation agents, each a control by itself.
         max_tokens: Tokens of each text [count]; 0: the services' own limits.
+        team: Agents that deliberate, each of which fixes a model; empty: all of the assigner.
     """
-    controls = [named(name) for name in ("roles-greedy", "roles-random", *(AGENT + agent for agent in agents))]
+    roles = [named(name, agents=team) for name in ("roles-greedy", "roles-random")]
+    controls = [*roles, *(named(AGENT + agent) for agent in agents)]
     votes = [named(SAME_GENERATIONS, like=DIALECTIC), named(MAJORITY, samples=VOTE_SAMPLES)]
-    made = [named(ROUTE, assessor=assessor), named(SYSTEM_ONE), measured_dialectic(), *votes, *controls]
+    made = [named(ROUTE, assessor=assessor), named(SYSTEM_ONE), measured_dialectic(agents=team), *votes, *controls]
     return [limited(arm, max_tokens) for arm in made]
 
 

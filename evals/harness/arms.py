@@ -1,7 +1,7 @@
 """An arm turns an item and a seed into one request to a public API of the suite. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import product
 from typing import Any
 
@@ -51,6 +51,15 @@ class Arm:
     call: Callable[[Item, int, Replies], Call | None]
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_whole: Callable[[Record], bool] = whole_as_it_is
+
+
+def described(arms: Sequence[Arm], **facts: str) -> Sequence[Arm]:
+    """`arms` with what no reply reports of the models, such as their precision, among their settings.
+
+    A run is resumed only where it is the same; empty facts are left out.
+    """
+    known = {name: text for name, text in facts.items() if text}
+    return [replace(arm, settings={**arm.settings, **known}) for arm in arms]
 
 
 @value

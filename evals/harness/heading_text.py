@@ -6,7 +6,7 @@ from typing import Any
 
 from evals.harness.provenance import collected_digests, digests_text
 from evals.harness.rows import RecordedEvaluation
-from evals.markdown import number, table
+from evals.markdown import number, power, table
 
 READING = (
     "Intervals are 95 %, by bootstrap over items, paired where two arms are compared; an item with several seeds is "
@@ -30,6 +30,7 @@ def opening(title: str, evaluation: RecordedEvaluation, *, reading: str = READIN
         "model": ", ".join(_models(evaluation)) or "not reported",
         **more,
         "items": f"{_items(evaluation)}; {_seeds(evaluation)}",
+        "power": power(len({row.item.id for row in evaluation.rows})),
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in evaluation.runs)),
         "configuration": _configuration(first["suite"])
         or ", ".join(f"`{name}`" for name in _configurations(evaluation)),

@@ -40,6 +40,9 @@ class Sampling:
         critique_temperature: Sampling temperature of the critiques [0..2].
         arbitration_temperature: The same of the arbitration [0..2]; solvers have that of self-consistency.
         novelty_threshold: Similarity below which a claim is novel, tau [-1..1].
+        solver_agents: Agent of each solver, which fixes its model: one, or one for each; empty: the service's.
+        critic_agent: Agent that writes the critiques; empty: that of the solver.
+        arbiter_agent: Agent that arbitrates; empty: the service's.
     """
 
     solver_samples: int = SOLVER_SAMPLES
@@ -49,6 +52,9 @@ class Sampling:
     critique_temperature: float = CRITIQUE_TEMPERATURE
     arbitration_temperature: float = ARBITRATION_TEMPERATURE
     novelty_threshold: float = NOVEL_BELOW
+    solver_agents: tuple[str, ...] = ()
+    critic_agent: str = ""
+    arbiter_agent: str = ""
 
     @property
     def request_fields(self) -> Mapping[str, Any]:
@@ -63,6 +69,9 @@ class Sampling:
             "arbitration_temperature": self.arbitration_temperature,
             "novelty_threshold": self.novelty_threshold,
             **({name: self.max_tokens for name in limits} if self.max_tokens else {}),
+            **({"solver_agents": list(self.solver_agents)} if self.solver_agents else {}),
+            **({"critic_agent": self.critic_agent} if self.critic_agent else {}),
+            **({"arbiter_agent": self.arbiter_agent} if self.arbiter_agent else {}),
         }
 
 
@@ -74,11 +83,28 @@ def arms(sampling: Sampling, *, equal_compute: bool = True) -> Sequence[Arm]:
         equal_compute: Whether self-consistency with as many generations is sampled beside it.
     """
     full = Arm(name=FULL, call=partial(_arbitration, sampling), settings=sampling.request_fields)
-    control = [limited(named(SAME_GENERATIONS, like=FULL), sampling.max_tokens)] if equal_compute else []
+    control = [limited(arm, sampling.max_tokens) for arm in _same_generations(sampling)] if equal_compute else []
     replays = [
         Arm(name=name, call=partial(_replay, sampling, variant), settings=variant) for name, variant in REPLAYS.items()
     ]
     return [full, *control, *replays]
+
+
+def _same_generations(sampling: Sampling) -> Sequence[Arm]:
+    """Self-consistency with as many generations; of each solver's model where agents fix them."""
+    agents = dict.fromkeys(sampling.solver_agents)
+    each = [named(SAME_GENERATIONS, like=FULL, agents=[agent], also=agent) for agent in agents]
+    return each or [named(SAME_GENERATIONS, like=FULL)]
+
+
+def is_control(arm: str) -> bool:
+    """Whether `arm` is self-consistency with as many generations.
+
+    Example:
+        >>> is_control("self-consistency"), is_control("self-consistency:llama"), is_control("mc-mas")
+        (True, True, False)
+    """
+    return arm.partition(":")[0] == SAME_GENERATIONS
 
 
 def _arbitration(sampling: Sampling, item: Item, seed: int, _: Replies) -> Call:

@@ -56,6 +56,7 @@ class SetFigures:
     Attributes:
         name: Its name.
         questions: Questions, each seed counted [count].
+        items: Questions, one with several seeds being one [count].
         best: Number of the solver that is right most often.
         ways: Ways to answer, the best solver first.
         measures: Mean measures where they are defined.
@@ -66,6 +67,7 @@ class SetFigures:
 
     name: str
     questions: int
+    items: int
     best: int
     ways: Sequence[Compared]
     measures: Mapping[str, Estimate]
@@ -82,6 +84,7 @@ class Fewer:
         samples: K_a [count].
         accuracy: Share right.
         entropy: Mean entropy of the arbiter [nats].
+        reduction: Entropy of the solvers less that of the arbiter, where both are defined, in the mean [nats].
         overconfident: Overconfident errors of all questions, in the mean over picks and seeds [count].
         generations: Samples of a question, critiques counted, in the mean [count].
     """
@@ -89,6 +92,7 @@ class Fewer:
     samples: int
     accuracy: Estimate
     entropy: float | None
+    reduction: Estimate
     overconfident: float
     generations: float
 
@@ -161,6 +165,7 @@ def _set(name: str, questions: Sequence[Question], control: Sequence[Row], chanc
     return SetFigures(
         name=name,
         questions=len(questions),
+        items=len({question.item.id for question in questions}),
         best=best,
         ways=[_alone(questions, chance), *ways, *_same_generations(questions, control, chance)],
         measures={each: _measure(questions, each, chance) for each in MEASURES},
@@ -220,26 +225,30 @@ def _alone(questions: Sequence[Question], chance: Chance) -> Compared:
 
 
 def _same_generations(questions: Sequence[Question], control: Sequence[Row], chance: Chance) -> Sequence[Compared]:
-    """Self-consistency with as many generations, where it was sampled for these questions."""
+    """Self-consistency with as many generations, of each model that was sampled for these questions."""
+    arms = dict.fromkeys(row.arm for row in control)
+    each = [_same(name, questions, [row for row in control if row.arm == name], chance) for name in arms]
+    return [found for found in each if found is not None]
+
+
+def _same(name: str, questions: Sequence[Question], control: Sequence[Row], chance: Chance) -> Compared | None:
     rows = {(row.item.id, row.seed): row for row in control}
     both = [question for question in questions if (question.item.id, question.seed) in rows]
     if not both:
-        return []
+        return None
     row_of = {id(question): rows[question.item.id, question.seed] for question in both}
     right = _per_item(both, lambda q: float(row_of[id(q)].right))
     sure = _per_item(both, lambda q: float(not row_of[id(q)].right and (row_of[id(q)].said.confidence or 0) > 0.7))
     spent = [row_of[id(question)].said.spent for question in both]
-    return [
-        Compared(
-            name=SAME,
-            accuracy=mean_interval(right, chance),
-            by_seed=_over_seeds(both, lambda q: float(row_of[id(q)].right)),
-            overconfident=mean_interval(sure, chance),
-            tokens=float(np.mean([each.completion_tokens for each in spent])),
-            generations=float(np.mean([each.generations for each in spent])),
-            gain=paired_gain(right, _per_item(both, lambda q: _whole(q).right), chance),
-        )
-    ]
+    return Compared(
+        name=name,
+        accuracy=mean_interval(right, chance),
+        by_seed=_over_seeds(both, lambda q: float(row_of[id(q)].right)),
+        overconfident=mean_interval(sure, chance),
+        tokens=float(np.mean([each.completion_tokens for each in spent])),
+        generations=float(np.mean([each.generations for each in spent])),
+        gain=paired_gain(right, _per_item(both, lambda q: _whole(q).right), chance),
+    )
 
 
 def _fewer(questions: Sequence[Question], count: int, chance: Chance) -> Fewer:
@@ -250,6 +259,7 @@ def _fewer(questions: Sequence[Question], count: int, chance: Chance) -> Fewer:
         samples=count,
         accuracy=mean_interval(_per_item(questions, lambda q: found[id(q)].right), chance),
         entropy=float(np.mean(known)) if known else None,
+        reduction=mean_interval(_per_item(questions, lambda q: _reduced(q, found[id(q)].entropy)), chance),
         overconfident=sum(each.overconfident for each in found.values()) / _seeds(questions),
         generations=float(np.mean(sizes)),
     )
@@ -300,7 +310,11 @@ def _told(question: Question, name: str) -> float | None:
 
 
 def _entropy_reduction(question: Question) -> float | None:
-    before, after = vote(question, question.solved).entropy, vote(question, question.arbiter).entropy
+    return _reduced(question, vote(question, question.arbiter).entropy)
+
+
+def _reduced(question: Question, after: float | None) -> float | None:
+    before = vote(question, question.solved).entropy
     return None if before is None or after is None else before - after
 
 

@@ -9,14 +9,15 @@ import numpy as np
 from evals.commit import commit
 from evals.errors import RecordsUnusable
 from evals.harness.heading_text import opening, settings_table
-from evals.harness.rows import RecordedEvaluation, Row, recorded_evaluation
+from evals.harness.rows import RecordedEvaluation, recorded_evaluation
 from evals.harness.scores import by_item
 from evals.harness.session import RECORDS, REPORT
 from evals.markdown import number
-from evals.mc_mas.arms import FULL, REPLAYS, SAME_GENERATIONS
+from evals.mc_mas.arms import FULL, REPLAYS, is_control
 from evals.mc_mas.failed_requests import failed_requests_section
-from evals.mc_mas.figures import figures, means_by_item
-from evals.mc_mas.questions import Question, about, made_with, questions, read_recordings
+from evals.mc_mas.figures import Figures, figures, means_by_item
+from evals.mc_mas.models import model_run, models_section
+from evals.mc_mas.questions import about, made_with, questions, read_recordings
 from evals.mc_mas.replays import REPLAY_FULL
 from evals.mc_mas.report import Replayed, pictures, sections
 from evals.records import Record, read_records
@@ -30,21 +31,48 @@ LEFT_OUT = "self-consistency, which these recordings do not hold; measures of me
 LEFT_OUT_AGAIN = "self-consistency, and the texts of critiques in redundancy: these recordings do not hold them"
 
 
-def write_report(records: Sequence[Record], folder: Path, chance: Chance | None = None) -> str:
+def write_report(
+    records: Sequence[Record], folder: Path, chance: Chance | None = None, beside: Sequence[Sequence[Record]] = ()
+) -> str:
     """Write everything that follows from `records` into `folder`; returns the report.
+
+    Args:
+        records: Raw records of this evaluation.
+        folder: Where to.
+        chance: For all resampling.
+        beside: Records of the same evaluation with other models or precisions, for a table of all.
 
     Raises:
         RecordsUnusable: When they are no evaluation of arbitration, or hold no samples yet.
     """
     evaluation = recorded_evaluation(records, COMMAND)
-    recorded_questions = questions(evaluation.of(FULL))
-    if not recorded_questions:
+    if not questions(evaluation.of(FULL)):
         raise RecordsUnusable("there is nothing to report on yet: no question has samples")
     chance = chance or seeded(SEED)
-    head = [opening(TITLE, evaluation), settings_table(evaluation), failed_requests_section(evaluation, chance)]
-    return _written(
-        recorded_questions, evaluation.of(SAME_GENERATIONS), (head, _replayed(evaluation, chance)), folder, chance
-    )
+    found = _figures(evaluation, chance)
+    head = [
+        opening(TITLE, evaluation),
+        settings_table(evaluation),
+        failed_requests_section(evaluation, chance),
+        _all_models(evaluation, found, beside, chance),
+    ]
+    return _written(found, (head, _replayed(evaluation, chance)), folder)
+
+
+def _figures(evaluation: RecordedEvaluation, chance: Chance) -> Figures:
+    control = [row for row in evaluation.rows if is_control(row.arm)]
+    return figures(questions(evaluation.of(FULL)), control, chance)
+
+
+def _all_models(
+    evaluation: RecordedEvaluation, found: Figures, beside: Sequence[Sequence[Record]], chance: Chance
+) -> str:
+    """Table 1 over these records and those of other models; empty without any."""
+    if not beside:
+        return ""
+    others = [recorded_evaluation(records, COMMAND) for records in beside]
+    runs = [model_run(evaluation, found), *(model_run(other, _figures(other, chance)) for other in others)]
+    return models_section(runs)
 
 
 def report_recordings(file: Path, folder: Path, chance: Chance | None = None) -> str:
@@ -70,7 +98,7 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
     head = [f"### {TITLE}\n\n`{typed}`\n\n{lines}"]
     folder.mkdir(parents=True, exist_ok=True)
     replayed = Replayed(novelty={}) if again is None else _replayed(again, chance)
-    return _written(recorded_questions, [], (head, replayed), folder, chance)
+    return _written(figures(recorded_questions, [], chance), (head, replayed), folder)
 
 
 def _again(folder: Path) -> RecordedEvaluation | None:
@@ -96,14 +124,7 @@ def _made_with(file: Path) -> Mapping[str, str]:
     }
 
 
-def _written(
-    recorded_questions: Sequence[Question],
-    control: Sequence[Row],
-    described: tuple[Sequence[str], Replayed],
-    folder: Path,
-    chance: Chance,
-) -> str:
-    found = figures(recorded_questions, control, chance)
+def _written(found: Figures, described: tuple[Sequence[str], Replayed], folder: Path) -> str:
     text = "\n\n".join(part for part in (*described[0], *sections(found, described[1])) if part) + "\n"
     (folder / REPORT).write_text(text, encoding="utf-8")
     for name, drawn in pictures(found).items():

@@ -1,17 +1,22 @@
 """The report on arbitration: the paper's tables with ours beside them. Pure."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil, floor
 
 from evals.harness.arm_figures import bar
+from evals.hub.titles import title
 from evals.markdown import UNKNOWN, estimate, gain, number, table
 from evals.mc_mas import paper
-from evals.mc_mas.figures import FULL, MAJORITY, SAME, Figures, SetFigures
+from evals.mc_mas.arms import is_control
+from evals.mc_mas.figures import FULL, MAJORITY, Figures, SetFigures
 from evals.plots.charts import Bar, against_tokens, curve, reliability_diagram
 from evals.stats.gains import Spread, conclusion
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
-CURVE, TOKENS, RELIABILITY = "arbitration-samples.svg", "tokens.svg", "reliability.svg"
+CURVE, ENTROPY = "arbitration-samples.svg", "entropy-reduction.svg"
+TOKENS, RELIABILITY = "tokens.svg", "reliability.svg"
+SAMPLES = "arbitration samples K_a"
 
 
 @value
@@ -43,7 +48,7 @@ def sections(found: Figures, replayed: Replayed) -> Sequence[str]:
         _trust(found),
         _adaptive(replayed),
         "**What does not add up in the paper**\n\n" + "\n".join(f"- {doubt}" for doubt in paper.DOUBTS),
-        "\n".join(f"![{name}]({name})" for name in (CURVE, TOKENS, RELIABILITY)),
+        "\n".join(f"![{name}]({name})" for name in (CURVE, ENTROPY, TOKENS, RELIABILITY)),
     ]
 
 
@@ -53,13 +58,21 @@ def pictures(found: Figures) -> Mapping[str, str]:
     points = [(float(each.samples), bar(each.accuracy)) for each in found.curve]
     votes = next(way for way in whole.ways if way.name == MAJORITY)
     level = [(float(each.samples), Bar(level=votes.accuracy.value)) for each in found.curve]
+    reduced = [(float(each.samples), bar(each.reduction)) for each in found.curve]
     return {
-        CURVE: curve({"arbitration": points, MAJORITY: level}, "arbitration samples K_a"),
+        CURVE: curve({"arbitration": points, MAJORITY: level}, SAMPLES),
+        ENTROPY: curve({"H solvers - H arbiter": reduced}, SAMPLES, "nats", span=_span([each for _, each in reduced])),
         TOKENS: against_tokens(
             {way.name: (way.tokens, bar(way.accuracy)) for way in whole.ways}, "generated tokens per question"
         ),
         RELIABILITY: reliability_diagram(found.trust.found.bins, "share of the arbitration samples"),
     }
+
+
+def _span(bars: Sequence[Bar]) -> tuple[float, float]:
+    """The range that holds all bars with their intervals, and 0; to a tenth."""
+    ends = [end for each in bars for end in (each.level, each.low, each.high) if end is not None]
+    return floor(10 * min([0.0, *ends])) / 10, max(0.1, ceil(10 * max([0.0, *ends])) / 10)
 
 
 def _first(found: Figures) -> str:
@@ -93,7 +106,7 @@ def _first(found: Figures) -> str:
 def _ways(found: SetFigures) -> Sequence[Sequence[str]]:
     return [
         [
-            f"{found.name} ({found.questions})",
+            _set(found),
             way.name,
             estimate(way.accuracy),
             over_seeds(way.by_seed),
@@ -117,7 +130,7 @@ def over_seeds(found: Spread) -> str:
 def _second(found: Figures) -> str:
     rows = [
         [
-            f"{each.name} ({each.questions})",
+            _set(each),
             *(_measured(each, name) for name in ("novelty", "redundancy", "entropy_reduction", "compression")),
             estimate(each.entropies[0]),
             estimate(each.entropies[1]),
@@ -139,19 +152,20 @@ def _second(found: Figures) -> str:
 
 def _third(found: Figures) -> str:
     names = ("semantic_share", "symbolic_share", "untraced_share")
-    rows = [[f"{each.name} ({each.questions})", *(_measured(each, name) for name in names)] for each in found.sets]
+    rows = [[_set(each), *(_measured(each, name) for name in names)] for each in found.sets]
     theirs = table(["model", "data set", "semantic %", "symbolic %"], [list(row) for row in paper.TABLE_3])
     note = "**Table 3**, shares of all final-stage claims (the paper gives no formula; ours is in docs/arbiter.md)."
     return f"{note}\n\n{table(['data set', 'semantic', 'symbolic', 'untraced'], rows)}\n\nThe paper's:\n\n{theirs}"
 
 
 def _fourth(found: Figures) -> str:
-    names = [MAJORITY, FULL, *([SAME] if any(way.name == SAME for each in found.sets for way in each.ways) else [])]
+    controls = dict.fromkeys(way.name for each in found.sets for way in each.ways if is_control(way.name))
+    names = [MAJORITY, FULL, *controls]
     rows = []
     for each in found.sets:
         best, ways = each.ways[1], {way.name: way for way in each.ways}
         found_trust = [estimate(ways[name].overconfident) if name in ways else UNKNOWN for name in names]
-        rows.append([f"{each.name} ({each.questions})", estimate(best.overconfident), *found_trust])
+        rows.append([_set(each), estimate(best.overconfident), *found_trust])
     theirs = table(["model", "data set", "solver", "MC-MAS"], [list(row) for row in paper.TABLE_4])
     note = "**Table 4**, share of questions answered wrong with a confidence above 0.7."
     return f"{note}\n\n{table(['data set', 'best solver', *names], rows)}\n\nThe paper's (counts):\n\n{theirs}"
@@ -190,12 +204,13 @@ def _sixth(found: Figures) -> str:
             number(each.generations, 0),
             estimate(each.accuracy),
             number(each.entropy, 3),
+            estimate(each.reduction),
             number(each.overconfident, 1),
             *paper.TABLE_6.get(each.samples, (UNKNOWN,) * 4),
         ]
         for each in found.curve
     ]
-    head = ["K_a", "samples", "share right", "H arbiter", "overconfident errors"]
+    head = ["K_a", "samples", "share right", "H arbiter", "H solvers - H arbiter", "overconfident errors"]
     theirs = ["paper's calls", "its accuracy %", "its “entropy”", "its overconfident errors"]
     note = (
         "**Table 6**, over all data sets: fewer arbitration samples, picked at random from those recorded and "
@@ -221,6 +236,10 @@ def _adaptive(replayed: Replayed) -> str:
         f"{number(replayed.generations, 1)} samples of a question in the mean, and the answer of all samples on "
         f"{100 * replayed.same_answer:.0f} % of the questions."
     )
+
+
+def _set(found: SetFigures) -> str:
+    return f"{title(found.name)} ({found.questions})"
 
 
 def _measured(found: SetFigures, name: str) -> str:

@@ -22,17 +22,40 @@ class Bar:
 
 def reliability_diagram(bins: Sequence[ReliabilityBin], across: str = "confidence") -> str:
     """Share right against mean confidence, bin by bin, with Wilson intervals; the larger the dot the more answers."""
+    frame, parts = _reliability_frame(across)
+    return picture([*parts, *_reliability(frame, bins, 0)])
+
+
+def reliability_curves(series: Mapping[str, Sequence[ReliabilityBin]], across: str = "confidence") -> str:
+    """Several reliability diagrams in one frame, each with a line of its own colour."""
+    frame, parts = _reliability_frame(across)
+    for place, bins in enumerate(series.values()):
+        known = [
+            (each.mean_confidence, each.accuracy)
+            for each in bins
+            if each.mean_confidence is not None and each.accuracy is not None
+        ]
+        parts += [frame.line(sorted(known), colour(place)), *_reliability(frame, bins, place)]
+    return picture([*parts, frame.legend(list(series))])
+
+
+def _reliability_frame(across: str) -> tuple[Frame, list[str]]:
     frame = Frame(across=across, up="share right")
+    return frame, [frame.box(), frame.line([(0, 0), (1, 1)], QUIET, dashed=True)]
+
+
+def _reliability(frame: Frame, bins: Sequence[ReliabilityBin], place: int) -> Sequence[str]:
+    """The dots of one series with their intervals."""
     most = max((each.observations for each in bins), default=0) or 1
-    parts = [frame.box(), frame.line([(0, 0), (1, 1)], QUIET, dashed=True)]
+    parts = []
     for each in bins:
         if each.mean_confidence is None or each.accuracy is None:
             continue
         low, high = each.accuracy_low or 0.0, each.accuracy_high if each.accuracy_high is not None else 1.0
         parts.append(frame.whisker(each.mean_confidence, low, high))
         radius = 2.0 + 5.0 * (each.observations / most) ** 0.5
-        parts.append(frame.dot((each.mean_confidence, each.accuracy), colour(0), radius=radius))
-    return picture(parts)
+        parts.append(frame.dot((each.mean_confidence, each.accuracy), colour(place), radius=radius))
+    return parts
 
 
 def grouped_bars(groups: Mapping[str, Mapping[str, Bar]], up: str = "share right") -> str:
@@ -81,11 +104,19 @@ def against_tokens(points: Mapping[str, tuple[float, Bar]], across: str = "token
     return picture(parts, width=2 * WIDTH - MARGIN + KEY)
 
 
-def curve(series: Mapping[str, Sequence[tuple[float, Bar]]], across: str, up: str = "share right") -> str:
-    """A line with intervals for each series; the horizontal axis takes the points as they are."""
+def curve(
+    series: Mapping[str, Sequence[tuple[float, Bar]]],
+    across: str,
+    up: str = "share right",
+    *,
+    span: tuple[float, float] = (0.0, 1.0),
+) -> str:
+    """A line with intervals for each series; the horizontal axis takes the points as they are, the vertical `span`."""
     places = sorted({at for points in series.values() for at, _ in points}) or [0.0, 1.0]
     ticks = [(at, f"{at:g}") for at in places]
-    frame = Frame(across=across, up=up, x=(min(places), max(max(places), min(places) + 1e-9)), x_ticks=ticks)
+    ends = [(end, f"{end:g}") for end in span]
+    across_span = (min(places), max(max(places), min(places) + 1e-9))
+    frame = Frame(across=across, up=up, x=across_span, x_ticks=ticks, y=span, y_ticks=ends)
     parts = [frame.box(), frame.legend(list(series))]
     for place, points in enumerate(series.values()):
         known: list[Point] = [(at, bar.level) for at, bar in points if bar.level is not None]

@@ -12,6 +12,7 @@ from evals.routing.requests import Plan
 from evals.routing.rows import RecordedRouting
 from evals.routing.thresholds import SHARES, Caught, catching
 from evals.stats.chance import seeded
+from evals.stats.detectable import least_area
 from evals.stats.gains import LEAST_ITEMS, Conclusion, conclusion
 from kernel.statistics.bootstrap import Estimate
 
@@ -53,6 +54,7 @@ def _heading(evaluation: RecordedRouting, found: Figures) -> str:
     lines_by_name = {
         "model": ", ".join(models) or "not reported",
         "items": f"{found.wrong.of} of {len(found.sets)} data sets, seed {first['seed']}",
+        "power": _power(found),
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in evaluation.runs)),
         "router": f"configuration `{first['config_version']}`, threshold {first['threshold']}, {_weights(first)}",
         "prompts": digests_text(evaluation.digests),
@@ -63,6 +65,14 @@ def _heading(evaluation: RecordedRouting, found: Figures) -> str:
     }
     lines = "\n".join(f"- {name}: {text}" for name, text in lines_by_name.items())
     return f"### Does the router know when System 1 is wrong?\n\n{_command(first)}\n\n{lines}\n\n{READING}"
+
+
+def _power(found: Figures) -> str:
+    """Return which area so many right and wrong answers can show."""
+    least = least_area(found.wrong.count, found.wrong.of - found.wrong.count)
+    if least is None:
+        return "none: System 1 is right everywhere, or nowhere"
+    return f"an area of {number(0.5 + least)} or more would show"
 
 
 def _command(run: Record) -> str:

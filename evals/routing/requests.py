@@ -24,7 +24,9 @@ from kernel.seeds import derived_seed
 from kernel.values import value
 
 # Those that are measured unless others are named. `answers` knows of a question its kind and its importance alone.
-KNOWN_ASSESSORS = tuple(name.value for name in AssessorName)
+# `default`: the router decides as for a client that names none: by its own assessor, policy and labels.
+DEFAULT = "default"
+KNOWN_ASSESSORS = (*(name.value for name in AssessorName), DEFAULT)
 ASSESSORS = tuple(name for name in KNOWN_ASSESSORS if name != AssessorName.ANSWERS)
 DRAFT = AssessorName.DRAFT.value
 # The System 1 answer by itself; recorded under the name of its strategy.
@@ -188,7 +190,8 @@ def _call(ask: AssessorRequest, plan: Plan) -> Call:
     if ask.asked == SINGLE_PASS:
         body = {**common, "strategy": SINGLE_PASS, "fallback": False}
         return Call(service="router", path="/v1/answers", body=body)
-    return Call(service="router", path="/v1/route", body={**common, "assessor": ask.asked})
+    assessor = "" if ask.asked == DEFAULT else ask.asked
+    return Call(service="router", path="/v1/route", body={**common, "assessor": assessor})
 
 
 async def _send(router: Router, request: Request) -> Mapping[str, Any]:

@@ -29,6 +29,29 @@ def least_gain(items: int, differing: float = DIFFERING) -> float:
     return min(1.0, Z95 * sqrt(differing / items))
 
 
+def least_area(wrong: int, right: int) -> float | None:
+    """Return the smallest area above 0.5 whose 95 % interval would not hold 0.5 [0..0.5].
+
+    Args:
+        wrong: Items that System 1 gets wrong [count].
+        right: Items that it gets right [count].
+
+    Returns:
+        1.96 sqrt((wrong + right + 1) / (12 wrong right)), half the width at an area of one half; None where one of the
+        two is 0.
+
+    Source:
+        Mann and Whitney 1947 (papers.md 4.4).
+
+    Example:
+        >>> round(least_area(50, 150), 3), least_area(0, 10)
+        (0.093, None)
+    """
+    if not wrong or not right:
+        return None
+    return min(0.5, Z95 * sqrt((wrong + right + 1) / (12 * wrong * right)))
+
+
 def items_needed(gain: float, differing: float = DIFFERING) -> int:
     """Return how many paired items show a gain [count].
 

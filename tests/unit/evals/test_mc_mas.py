@@ -260,7 +260,7 @@ def test_the_report_has_the_papers_tables_and_names_what_does_not_add_up(tmp_pat
     assert "2·5 + 2 + 25 are 37" in report
     assert "| + single arbiter |" in report
     assert sorted(file.name for file in tmp_path.glob("*.svg")) == [
-        "arbitration-samples.svg", "reliability.svg", "tokens.svg",
+        "arbitration-samples.svg", "entropy-reduction.svg", "reliability.svg", "tokens.svg",
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from openai import OpenAIError
 from configuration.agents import AgentConfig
 from evals import prompts
 from evals.autogen.session import ANSWERS, EARLIER_ANSWERS, PROMPTS, Team, collect, run_team, write_prompts
-from evals.autogen.team import attempted, digest, run
+from evals.autogen.team import attempted, digest, run, stated
 from evals.errors import RecordsUnusable
 from evals.harness.item_records import introduction
 from evals.records import read_records
@@ -27,7 +27,8 @@ TEAM = Team(python=Path(sys.executable), url="http://127.0.0.1:1/v1", model="m",
 def write_answer(folder: Path, **line: Any) -> None:  # noqa: ANN401
     """One answer, as an earlier start has left it, with a second one that a kill has torn."""
     cast = json.dumps([{"id": one.id, "system_prompt": one.system_prompt} for one in CAST])
-    settings = {"max_tokens": 64, "temperature": 0.7, "seed": 7, "agents": digest(cast), **line.pop("settings", {})}
+    settings = {"max_tokens": 64, "temperature": 0.7, "seed": 7, "agents": digest(cast), "replies": 3}
+    settings = {name: text for name, text in {**settings, **line.pop("settings", {})}.items() if text != "absent"}
     reply = {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": line.pop("model", "m")}
     whole = {"id": ITEM.id, "prompt": digest(prompts.question(ITEM).text), "reply": {**reply, "settings": settings}}
     (folder / ANSWERS).write_text(json.dumps({**whole, **line}) + '\n{"id": "torn')
@@ -50,6 +51,9 @@ async def test_answers_of_the_same_team_are_not_requested_again(tmp_path: Path) 
         ({"settings": {"max_tokens": 512}}, "max_tokens 512, this run has 64"),
         ({"settings": {"seed": 8}}, "seed 8, this run has 7"),
         ({"settings": {"agents": "0123"}}, "agents 0123"),
+        ({"settings": {"replies": 5}}, "replies 5, this run has 3"),
+        # Earlier versions had one reply, and did not record it.
+        ({"settings": {"replies": "absent"}}, "replies 1, this run has 3"),
         ({"prompt": "4567"}, "prompt 4567"),
     ],
 )
@@ -75,6 +79,16 @@ async def test_a_file_that_is_older_than_recorded_agents_and_prompts_is_resumed(
     write_answer(tmp_path, prompt=None, settings={"agents": None})
 
     assert len(read_records(await run_team([ITEM], CAST, TEAM, tmp_path))) == 1
+
+
+@pytest.mark.parametrize(
+    ("replies", "place"),
+    [(["Final Answer: 4", "I agree."], 0), (["Final Answer: 4", "No.\nfinal answer: 5"], 1), (["Hm.", "I agree."], 1)],
+)
+def test_the_answer_of_a_conversation_is_the_last_one_that_it_states(replies: list[str], place: int) -> None:
+    said = [Namespace(content=text) for text in replies]
+
+    assert stated(said) is said[place]
 
 
 class Scripted:

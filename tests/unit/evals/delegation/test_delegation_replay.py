@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.__main__ import app
+from evals.delegation.arms import PRODUCT, arms
 from evals.delegation.arms import SKILL as SKILL_ARM
-from evals.delegation.arms import arms
 from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, shuffled, ways
 from evals.delegation.figures import FULL, SHUFFLED, figures
 from evals.delegation.files import COMMAND, OPTIMAL, write_report
@@ -26,7 +26,8 @@ from evals.stats.gains import Conclusion, conclusion
 from kernel.confidence.rules import PAPER_RULES, Ablation
 from kernel.learning.profiles import Profile
 from tests.support.delegation_records import AGENTS, a_recording, a_task
-from tests.support.evaluation_replies import RIGHT, reply, spent
+from tests.support.evaluation_records import an_item
+from tests.support.evaluation_replies import RIGHT, reply, spent, task
 
 
 def the_only(made: Task, without: Ablation | None = None) -> tuple[str, str, bool]:
@@ -372,3 +373,45 @@ def test_a_task_without_every_agents_rating_is_left_out() -> None:
 
     with pytest.raises(RecordsUnusable, match="nothing to report on yet"):
         write_report(records, Path())
+
+
+def test_the_services_default_is_a_row_of_its_own_beside_the_papers_rule(tmp_path: Path) -> None:
+    made = a_recording(12, honest=True)
+    answers = [
+        task(RIGHT if number % 3 else "Final Answer: 5", confidence=0.9, mode="DELEGATED" if number % 2 else "EXECUTED")
+        for number in range(12)
+    ]
+    rows = [reply(f"t-{number}", PRODUCT, one, path="/v1/tasks") for number, one in enumerate(answers)]
+
+    report = write_report([*made, *rows], tmp_path, seeded(7, draws=50))
+
+    # Right on all but every third; of the six that were handed over (1, 3, 5, 7, 9, 11) four are right.
+    line, *_ = re.findall(r"\| the service's default \| (.*)\n", report)
+    assert line.startswith("0.67 [")
+    assert "| 67 % [30, 90] |" in line
+    assert "All methods but the service's default are replayed" in report
+
+
+def test_the_service_is_asked_by_its_own_rules_and_told_the_right_answer() -> None:
+    usual = next(arm for arm in arms(product=True) if arm.name == PRODUCT)
+
+    call = usual.call(an_item(2), 7, {})
+
+    assert call is not None
+    assert "parameters" not in call.body
+    assert call.body["expected"]["answer"] == "4"
+
+
+def test_the_single_agents_own_rating_is_the_second_curve_of_figure_3(tmp_path: Path) -> None:
+    report = write_report(a_recording(36, honest=False), tmp_path, seeded(7, draws=50))
+    known = tasks(recorded_evaluation(a_recording(36, honest=False), COMMAND))
+
+    found = figures(known, [], seeded(7, draws=50), orders=1)
+
+    stated = [each.verbalized["alpha"] for each in known if each.verbalized["alpha"] is not None]
+    assert found.single.n == len(stated) > 0
+    assert found.single.found.brier_score == pytest.approx(
+        sum((level - each.solved["alpha"].right) ** 2 for level, each in zip(stated, known, strict=True)) / len(known)
+    )
+    assert f"| Single-Agent (alpha) | {len(stated)} |" in report
+    assert "Single-Agent (alpha)" in (tmp_path / "reliability.svg").read_text()
