@@ -66,7 +66,6 @@ def _system1(run: Run) -> list[Timed]:
 
 def _dialectic(run: Run) -> list[Timed]:
     account = run.deliberation
-    measured = {each.stage: each for each in account.measurements}
     before = max(0.0, account.duration_ms - sum(each.duration_ms for each in account.stages))
     timed = [
         Timed(name="agent_assessed", data=each, after_ms=before if place == 0 else 0.0)
@@ -76,8 +75,7 @@ def _dialectic(run: Run) -> list[Timed]:
         timed.append(Timed(name="roles_assigned", data=account.roles))
     for stage in account.stages:
         timed += _stage(stage)
-        if stage.stage in measured:
-            timed.append(Timed(name="stage_measured", data=measured[stage.stage]))
+    timed += [Timed(name="stage_measured", data=each) for each in account.measurements]
     return [*timed, *_note(account)]
 
 

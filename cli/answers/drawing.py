@@ -222,14 +222,15 @@ def _terms(found: AssignResponse, role: str, agent: str) -> Mapping[str, float]:
 
 
 def evolution(measurements: Sequence[StageMeasured]) -> RenderableType:
-    """Draw correctness and conflict after each stage; an unknown level has its reason."""
+    """Draw the state of each stage's text; an unknown correctness or conflict has its reason."""
     rows = []
     for each in measurements:
         reasons = each.msv.unknown_reasons
         reason = next((reasons[name] for name in ("correctness", "conflict") if reasons.get(name)), "")
         levels = [part for name in ("correctness", "conflict") for part in _level(optional(each.msv, name))]
-        rows.append([word(Stage, each.stage).lower(), *levels, reason])
-    return table(["after", "CE", "", "CI", "", ""], rows)
+        figures = [_level(optional(each.msv, name))[1] for name in ("experience", "emotional_response")]
+        rows.append([word(Stage, each.stage).lower(), *levels, *figures, reason])
+    return table(["text", "CE", "", "CI", "", "EM", "ER", ""], rows)
 
 
 def _level(level: float | None) -> tuple[str, str]:

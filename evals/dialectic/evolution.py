@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evals.harness.rows import Row
+from evals.records import Record
 from evals.stats.chance import Chance
 from evals.stats.gains import mean_interval, paired_gain
 from evals.stats.separation import area, flags
@@ -42,7 +43,8 @@ class Evolution:
     """The movement of the state over the stages.
 
     Attributes:
-        stages: The four stages.
+        stages: The four stages, of deliberations whose texts were all judged beside the same number of others.
+        unlike: Measured deliberations that are left out there [count].
         moved: By component: last stage less the first, on the deliberations where both are known.
         first_right: Share of first texts that are right.
         last_right: Share of final texts that are right.
@@ -53,6 +55,7 @@ class Evolution:
     """
 
     stages: Sequence[Stage]
+    unlike: int
     moved: Mapping[str, Estimate]
     first_right: Estimate
     last_right: Estimate
@@ -63,19 +66,39 @@ class Evolution:
 
 def evolution(rows: Sequence[Row], chance: Chance) -> Evolution:
     """Return how the state moves in recorded deliberations."""
-    states = [{each["stage"]: each["msv"] or {} for each in row.reply["measurements"]} for row in rows]
+    measured = [row for row in rows if row.reply["measurements"]]
+    alike = [row for row in measured if is_judged_alike(row.reply["measurements"])]
+    states = [{each["stage"]: each["msv"] or {} for each in row.reply["measurements"]} for row in alike]
     texts = [{each["stage"]: each["text"] for each in row.reply["stages"]} for row in rows]
     both = [(row, text) for row, text in zip(rows, texts, strict=True) if FIRST in text and LAST in text]
     first = _means([(row.item.id, float(row.judged_text(text[FIRST], "").right)) for row, text in both])
     last = _means([(row.item.id, float(row.judged_text(text[LAST], "answer").right)) for row, text in both])
     return Evolution(
-        stages=[_stage(name, rows, states, chance) for name in STAGES],
-        moved={name: _moved(name, rows, states, chance) for name in COMPONENTS},
+        stages=[_stage(name, alike, states, chance) for name in STAGES],
+        unlike=len(measured) - len(alike),
+        moved={name: _moved(name, alike, states, chance) for name in COMPONENTS},
         first_right=mean_interval(first, chance),
         last_right=mean_interval(last, chance),
         better=paired_gain(first, last, chance),
         knows=_knows(rows, chance),
         models=_roles(rows),
+    )
+
+
+def is_judged_alike(measurements: Sequence[Record]) -> bool:
+    """Return whether the texts of every stage were judged, each beside all the others.
+
+    What was judged beside fewer texts has less to contradict, so that its conflict cannot be compared.
+
+    Source: ours (papers.md 1.5).
+
+    Example:
+        >>> others = {"THESIS": [], "ANTITHESIS": ["THESIS"]}
+        >>> is_judged_alike([{"stage": stage, "beside": beside} for stage, beside in others.items()])
+        False
+    """
+    return {each["stage"] for each in measurements} == set(STAGES) and all(
+        {each["stage"], *each.get("beside", ())} == set(STAGES) for each in measurements
     )
 
 

@@ -26,9 +26,10 @@ DIALECTIC = "dialectic-stages"
 # The direction in which the paper claims that a component moves.
 CLAIMED: Mapping[str, str] = {"correctness": "rises", "conflict": "falls"}
 READING = (
-    "**How the state moves.** One assessor, which does not know the stage, rates every text. The paper claims that "
-    "correctness rises and conflict falls from the first text to the last, and gives no figures. A state that moves is "
-    "not an answer that gets better: the last two lines show whether the texts do."
+    "**How the state moves.** One assessor, which does not know the stage, rates every text beside all the others, in "
+    "a random order. The paper claims that correctness rises and conflict falls from the first text to the last, and "
+    "gives no figures. A state that moves is not an answer that gets better: the last two lines show whether the texts "
+    "do."
 )
 
 
@@ -101,7 +102,13 @@ def _evolution(moved: Evolution) -> str:
     )
     roles = sorted(moved.models.items(), key=lambda pair: (pair[0][0], -pair[1]))
     held = "; ".join(f"{role.lower()}: {agent} {number(count, 0)}" for (role, agent), count in roles)
-    return f"{READING}\n\n{table(head, rows)}\n\n{movements}\n\n{words}\n\nRoles held (texts): {held}."
+    left_out = (
+        f"{moved.unlike} deliberations are left out of these two tables: not all of their texts were judged, each "
+        "beside all the others.\n\n"
+        if moved.unlike
+        else ""
+    )
+    return f"{READING}\n\n{left_out}{table(head, rows)}\n\n{movements}\n\n{words}\n\nRoles held (texts): {held}."
 
 
 def _moved(name: str, value: float | None, said: Conclusion) -> str:

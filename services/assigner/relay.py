@@ -23,10 +23,10 @@ class DelegationExperience:
     peer: Peer
     timeout_s: float
 
-    async def __call__(self, question: str, agents: Sequence[str], *, timeout_s: float) -> KnownExperience:
+    async def __call__(self, text: str, agents: Sequence[str], *, timeout_s: float) -> KnownExperience:
         """Return what is known of the experience of `agents`; unknown, with the reason, where delegation is away."""
         stub = delegation_pb2_grpc.DelegationServiceStub(self.peer.channel)
-        request = experience_pb2.MatchExperienceRequest(question=question, agents=agents)
+        request = experience_pb2.MatchExperienceRequest(question=text, agents=agents)
         try:
             reply = await self.peer.call(
                 stub.MatchExperience, request, timeout_s=max(0.001, min(timeout_s, self.timeout_s))

@@ -26,18 +26,24 @@ from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.msv.signals import EQUAL, PartWeights
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
-from kernel.roles import AUTHOR, CHAIN, FINAL_STAGE, NOTE_EXPERIENCE, NOTE_IMPORTANCE, Role, Stage, cross_domain_concern
+from kernel.roles import (
+    AUTHOR,
+    CHAIN,
+    FINAL_STAGE,
+    NOTE_EXPERIENCE,
+    NOTE_IMPORTANCE,
+    Concern,
+    Role,
+    Stage,
+    cross_domain_concern,
+)
 from kernel.seeds import derived_seed
 from services.assigner import metrics
-from services.assigner.core.stages import ANSWERS
+from services.assigner.core.comparison import others_in_random_order
+from services.assigner.core.stages import ANSWERS, STAGES
 from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssigner
-from services.assigner.service.stage_runner import (
-    PATIENCE,
-    DialecticTask,
-    StageAttempt,
-    StageRunner,
-    StateAssessor,
-)
+from services.assigner.service.stage_runner import PATIENCE, DialecticTask, StageAttempt, StageRunner
+from services.assigner.service.state_assessor import StateAssessor, with_experience
 from services.assigner.service.values import (
     AgentAssessed,
     DeliberateRequest,
@@ -55,9 +61,9 @@ from services.assigner.service.values import (
 ATTEMPTS = 3
 # Components of the question, where they were measured: they are the same for all agents.
 QUESTION_COMPONENTS = ("emotional_response", "importance")
-EXPERIENCE = "experience"
-# Why the agents' experience is unknown where neither the caller states it nor delegation can be asked.
-NOT_ASKED = "the caller does not state it, and METACOG_ASSIGNER_DELEGATION_ADDRESS names no service to ask"
+# Why experience is unknown where delegation cannot be asked: that with a text, and that with the question.
+NOT_ASKED = "METACOG_ASSIGNER_DELEGATION_ADDRESS names no service to ask"
+NOT_STATED = f"the caller does not state it, and {NOT_ASKED}"
 NO_SYNTHESIS = "the chain did not reach a synthesis"
 
 _log = logger(__name__)
@@ -89,9 +95,9 @@ class DialecticDefaults:
 
 
 class ExperienceSource(Protocol):
-    """This source finds each agent's experience with a question; it never raises a `MetacogError`."""
+    """This source finds each agent's experience with a question or text; it never raises a `MetacogError`."""
 
-    async def __call__(self, question: str, agents: Sequence[str], *, timeout_s: float) -> KnownExperience:
+    async def __call__(self, text: str, agents: Sequence[str], *, timeout_s: float) -> KnownExperience:
         """Return what is known of the experience of `agents`, with the reason where it is unknown."""
 
 
@@ -181,7 +187,7 @@ class DialecticRun:
         self._run_id = request.run_id or new_id()
         models = [model_clients.assessor(), *map(model_clients.of, agents)]
         self._spend = Spend(limits(request.envelope, defaults.limits, defaults.ceilings), models=models)
-        self._assessor = StateAssessor(self._task, model_clients, self._spend, context.affect(question))
+        self._assessor = StateAssessor(self._task, model_clients, self._spend, context.affect)
         self._runner = StageRunner(self._task, model_clients, self._spend, emit)
         self._assessments: list[AgentAssessed] = []
         self._stages: list[StageFinished] = []
@@ -195,21 +201,24 @@ class DialecticRun:
         """Emit every event, the finish last."""
         self._emit(DeliberationStarted(run_id=self._run_id, agents=list(self._agents)))
         error: MetacogError | None = None
-        note_reason = NO_SYNTHESIS
-        async with asyncio.TaskGroup() as background:
-            try:
-                await self._assess_agents()
-                self._set_roles(self._role_assigner.first(self._assessments))
-                await self._run_chain(background)
-                note_reason = await self._run_note()
-            except MetacogError as raised:
-                error = raised
-                self._reasons.append(f"{raised.reason}: {raised.message}")
+        try:
+            await self._assess_agents()
+            self._set_roles(self._role_assigner.first(self._assessments))
+            await self._run_chain()
+        except MetacogError as raised:
+            error = raised
+            self._reasons.append(f"{raised.reason}: {raised.message}")
+        concern = self._concern()
+        async with asyncio.TaskGroup() as group:
+            if self._measures_stages:
+                group.create_task(self._measure_stages(is_note_due=concern.raised))
+            if concern.raised:
+                await self._run_note()
         answer = self._answer()
         error = error or self._runner.error
         if error is not None and answer is None:
             raise error
-        finished = self._finished(answer, note_reason)
+        finished = self._finished(answer, concern.reason)
         metrics.record_deliberation(finished)
         self._emit(finished)
 
@@ -230,10 +239,19 @@ class DialecticRun:
         """Return the agents' experience: as the caller states it, else as delegation returns it in a short time."""
         if self._stated_experience is not None:
             return self._stated_experience
+        return await self._experience_with(self._task.question, reason=NOT_STATED)
+
+    async def _experience_with(self, text: str, *, reason: str = NOT_ASKED) -> KnownExperience:
+        """Return the agents' experience with a text, as delegation returns it in a short time.
+
+        Args:
+            text: The text.
+            reason: Why it is unknown where delegation cannot be asked.
+        """
         if self._experience_source is None:
-            return KnownExperience(unknown_reason=NOT_ASKED)
+            return KnownExperience(unknown_reason=reason)
         timeout_s = self._spend.seconds_left() * PATIENCE
-        return await self._experience_source(self._task.question, list(self._agents), timeout_s=timeout_s)
+        return await self._experience_source(text, list(self._agents), timeout_s=timeout_s)
 
     async def _assess(
         self, agent: AgentConfig, experience: asyncio.Task[KnownExperience], *, affordable: bool, repeatable: bool
@@ -250,26 +268,22 @@ class DialecticRun:
             {} if question_msv is None else {name: getattr(question_msv, name) for name in QUESTION_COMPONENTS}
         )
         known = {name: level for name, level in of_question.items() if level is not None}
-        levels = {**known, EXPERIENCE: experience.experience}
-        reasons = {name: reason for name, reason in assessed.msv.unknown_reasons.items() if name not in levels}
-        if experience.experience is None:
-            reasons[EXPERIENCE] = experience.unknown_reason
-        return replace(assessed, msv=replace(assessed.msv, **levels, unknown_reasons=reasons))
+        reasons = {name: reason for name, reason in assessed.msv.unknown_reasons.items() if name not in known}
+        msv = replace(assessed.msv, **known, unknown_reasons=reasons)
+        return replace(assessed, msv=with_experience(msv, experience))
 
     def _set_roles(self, roles: RolesAssigned) -> None:
         self._roles = roles
         self._emit(roles)
 
-    async def _run_chain(self, background: asyncio.TaskGroup) -> None:
-        """Run the stages in order, up to one that fails; each is measured while the next one runs."""
+    async def _run_chain(self) -> None:
+        """Run the stages in order, up to one that fails."""
         for place, stage in enumerate(CHAIN):
             earlier = {done.stage: done.text for done in self._stages}
             finished = await self._run_stage(stage, earlier, stages_left=len(CHAIN) - place)
             if not finished.succeeded:
                 self._reasons.append(f"{stage} failed: {finished.failure}")
                 return
-            if self._measures_stages:
-                background.create_task(self._measure(finished, earlier, stages_left=len(CHAIN) - place - 1))
 
     async def _run_stage(self, stage: Stage, earlier: Mapping[Stage, str], *, stages_left: int) -> StageFinished:
         """Run one stage on its agent, on its agent again, then on the next best agent."""
@@ -317,36 +331,66 @@ class DialecticRun:
         self._emit(finished)
         STAGE_SECONDS.labels(finished.stage.lower()).observe(finished.duration_ms / 1000)
 
-    async def _measure(self, finished: StageFinished, earlier: Mapping[Stage, str], *, stages_left: int) -> None:
-        """Measure the state after a stage, as long as the envelope keeps enough for the stages still to come."""
-        measured = await self._assessor.text(
-            finished,
-            earlier,
-            reserved_tokens=stages_left * self._task.stage_max_tokens,
-            reserved_generations=stages_left,
-        )
+    async def _measure_stages(self, *, is_note_due: bool) -> None:
+        """Measure every text beside all the others, the last first where the envelope does not pay for all.
+
+        Args:
+            is_note_due: Whether the envelope keeps enough for a note.
+        """
+        written = [done for done in self._stages if done.succeeded]
+        beside = others_in_random_order([done.stage for done in written], self._comparison_seed())
+        texts = {done.stage: done.text for done in written}
+        affordable = self._affordable_ratings(kept_tokens=self._note_tokens() if is_note_due else 0)
+        async with asyncio.TaskGroup() as group:
+            for place, done in enumerate(reversed(written)):
+                others = {stage: texts[stage] for stage in beside[done.stage]}
+                repeatable = affordable >= 2 * len(written)
+                group.create_task(self._measure(done, others, affordable=place < affordable, repeatable=repeatable))
+
+    async def _measure(
+        self, done: StageFinished, others: Mapping[Stage, str], *, affordable: bool, repeatable: bool
+    ) -> None:
+        """Emit the state of a text, with the largest experience that an agent has with it."""
+        async with asyncio.TaskGroup() as group:
+            experience = group.create_task(self._experience_with(done.text))
+            measured = await self._assessor.text(done, others, affordable=affordable, repeatable=repeatable)
+        measured = replace(measured, msv=with_experience(measured.msv, experience.result().largest()))
         self._measurements.append(measured)
         self._emit(measured)
 
-    async def _run_note(self) -> str:
-        """Run the generalist's note on a finished answer; return why there is one, or why there is none."""
-        if self._stages[-1].stage is not FINAL_STAGE or not self._stages[-1].succeeded:
-            return NO_SYNTHESIS
+    def _affordable_ratings(self, *, kept_tokens: int) -> int:
+        """Return the ratings that the envelope pays for [count, >= 0], beside a generation of so many tokens."""
+        ledger = self._spend.ledger
+        generations = ledger.generations_left - bool(kept_tokens)
+        return max(0, min(generations, (ledger.tokens_left - kept_tokens) // RATING_MAX_TOKENS))
+
+    def _note_tokens(self) -> int:
+        most = STAGES[Stage.NOTE].most_tokens
+        return self._task.stage_max_tokens if most is None else min(most, self._task.stage_max_tokens)
+
+    def _comparison_seed(self) -> int:
+        """Return the seed of the orders in which texts are shown: the request's, else one of the run's own."""
+        return derived_seed(self._task.seed or 0, self._run_id if self._task.seed is None else "", "beside")
+
+    def _concern(self) -> Concern:
+        """Return whether the generalist writes its note on the finished answer, and why."""
+        if not self._stages or self._stages[-1].stage is not FINAL_STAGE or not self._stages[-1].succeeded:
+            return Concern(raised=False, reason=NO_SYNTHESIS)
         defaults = self._defaults
-        concern = cross_domain_concern(self._note_msv(), important=defaults.important, familiar=defaults.familiar)
-        if not concern.raised:
-            return concern.reason
+        return cross_domain_concern(self._note_msv(), important=defaults.important, familiar=defaults.familiar)
+
+    async def _run_note(self) -> None:
+        """Run the generalist's note; one that cannot be had is reported."""
         agent = self._agents[self._roles.assignment[AUTHOR[Stage.NOTE]]]
         attempt = StageAttempt(stage=Stage.NOTE, agent=agent, number=1, stages_left=1, is_last=True)
         try:
             self._note = await self._runner.run(attempt, {done.stage: done.text for done in self._stages})
         except MetacogError as error:
             self._reasons.append(f"{Stage.NOTE} failed: {error.reason}: {error.message}")
-            return concern.reason
+            return
         self._emit_stage(self._note)
         if not self._note.succeeded:
             self._reasons.append(f"{Stage.NOTE} failed: {self._note.failure}")
-        return concern.reason
 
     def _note_msv(self) -> MSV:
         """Return the state that decides on the note: the request's, else importance as agents rate it on average."""

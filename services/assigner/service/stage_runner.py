@@ -1,16 +1,16 @@
-"""Models write the texts of a deliberation's stages, and rate agents and texts, inside its envelope.
+"""Models write the texts of a deliberation's stages, inside its envelope.
 
 Every prompt shortens the texts in it until the model's context takes them.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
 from chassis.clock import milliseconds_since
-from chassis.prompts import Prompt, reordered, shortened
+from chassis.prompts import Prompt, shortened
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
 from inference import (
@@ -24,14 +24,11 @@ from inference import (
     PromptTooLong,
     Spend,
     WorkKind,
-    rated,
 )
 from kernel.answers import AnswerType
 from kernel.conversation import chat_of_prompt
-from kernel.envelope import NO_USAGE, BudgetExhausted, StageUsage
+from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
-from kernel.msv import MSV, MSVKind
-from kernel.msv.ratings import ORDER, RATING_MAX_TOKENS, RATING_SCHEMA, places_of, rated_msv, unrated_msv
 from kernel.msv.signals import EQUAL, PartWeights
 from kernel.roles import AUTHOR, FINAL_STAGE, Stage
 from kernel.seeds import derived_seed
@@ -39,10 +36,8 @@ from kernel.values import value
 from services.assigner import prompts
 from services.assigner.core.stages import STAGES
 from services.assigner.service.values import (
-    AgentAssessed,
     Event,
     StageFinished,
-    StageMeasured,
     StageStarted,
     StageToken,
 )
@@ -55,13 +50,8 @@ FLOOR_TOKENS = 8
 PATIENCE = 1 / 3
 # Time in which what has arrived is read once that time is over, since a process that was held up has read nothing [s].
 READING_S = 0.3
-# Texts beside the rated one are for comparison only; each has this share of its room.
-OTHER_TEXTS_SHARE = 0.5
 # Name of a shortened draft among the shortened texts.
 DRAFT = "DRAFT"
-KEPT_FOR_STAGES = "the envelope is kept for the stages"
-
-Rating = Mapping[str, float]
 
 
 @value
@@ -280,169 +270,6 @@ class StageOutput:
             attempts=self.attempt.number,
             succeeded=not self.failure,
             failure=self.failure,
-        )
-
-
-@value
-class RatedState:
-    """A rated state is the state that one rating gives.
-
-    Attributes:
-        msv: The state; all unknown where there is no rating.
-        usage: Cost of the rating; None when the call failed, and only the totals hold it.
-        duration_ms: Time it took [ms].
-        shortened: Names of the texts that were shortened for it.
-    """
-
-    msv: MSV
-    usage: StageUsage | None = NO_USAGE
-    duration_ms: float = 0.0
-    shortened: Sequence[str] = ()
-
-
-class StateAssessor:
-    """The assessor takes ratings for one deliberation: of agents before they write, and of texts after.
-
-    Args:
-        task: The question.
-        model_clients: The model clients of all agents.
-        spend: The envelope.
-        emotions: Affect of the question, by signal.
-    """
-
-    def __init__(
-        self, task: DialecticTask, model_clients: ModelClients, spend: Spend, emotions: Mapping[str, float]
-    ) -> None:
-        self._task = task
-        self._model_clients = model_clients
-        self._spend = spend
-        self._emotions = emotions
-
-    async def agent(self, agent: AgentConfig, *, affordable: bool, repeatable: bool) -> AgentAssessed:
-        """Return the prospective state of `agent` on the question; all unknown when the envelope or the model fails.
-
-        Args:
-            agent: The agent.
-            affordable: Whether the envelope pays for a rating.
-            repeatable: Whether it pays for a second one, should the first count its places.
-        """
-        client = self._model_clients.of(agent)
-        prompt = FittedPrompt(prompt=prompts.self_assessment(question=self._task.question))
-        if affordable:
-            state = await self._rated(client, [prompt], "self_assessment", agent, repeatable=repeatable)
-        else:
-            state = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.PROSPECTIVE))
-        return AgentAssessed(
-            agent=agent.id,
-            model=client.model,
-            msv=state.msv,
-            prompt_digest=prompt.prompt.digest,
-            usage=state.usage,
-            duration_ms=state.duration_ms,
-        )
-
-    async def text(
-        self,
-        finished: StageFinished,
-        earlier: Mapping[Stage, str],
-        *,
-        reserved_tokens: int,
-        reserved_generations: int,
-    ) -> StageMeasured:
-        """Return the retrospective state of a text beside the `earlier` ones, by the assessor that rates all of them.
-
-        Without a call where the envelope would not keep the tokens and generations reserved for the stages to come.
-        """
-        client, ledger = self._model_clients.assessor(), self._spend.ledger
-        build = partial(self._text_prompt, finished, earlier)
-        prompt = build(self._task.input_max_tokens).prompt
-        short_of_tokens = ledger.tokens_left - RATING_MAX_TOKENS < reserved_tokens
-        if short_of_tokens or ledger.generations_left <= reserved_generations:
-            state = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.RETROSPECTIVE))
-        else:
-            has_tokens = ledger.tokens_left - 2 * RATING_MAX_TOKENS >= reserved_tokens
-            repeatable = has_tokens and ledger.generations_left > reserved_generations + 1
-            fitting = shorter_prompts(build, self._task.input_max_tokens)
-            state = await self._rated(client, fitting, "measure", None, repeatable=repeatable)
-        return StageMeasured(
-            stage=finished.stage,
-            msv=state.msv,
-            model=client.model,
-            prompt=prompt.name,
-            prompt_digest=prompt.digest,
-            usage=state.usage,
-            duration_ms=state.duration_ms,
-            beside=list(earlier),
-            shortened_inputs=state.shortened,
-        )
-
-    def _text_prompt(self, finished: StageFinished, earlier: Mapping[Stage, str], tokens: int) -> "FittedPrompt":
-        text, is_cut = shortened(finished.text, tokens)
-        others = {stage: shortened(other, int(tokens * OTHER_TEXTS_SHARE)) for stage, other in earlier.items()}
-        prompt = prompts.text_assessment(
-            question=self._task.question, others={stage: other for stage, (other, _) in others.items()}, text=text
-        )
-        cut = [stage.value for stage, (_, is_other_cut) in others.items() if is_other_cut]
-        return FittedPrompt(prompt=prompt, shortened=cut + [finished.stage.value] * is_cut)
-
-    async def _rated(
-        self,
-        client: ModelClient,
-        alternatives: "Iterable[FittedPrompt]",
-        stage: str,
-        agent: AgentConfig | None,
-        *,
-        repeatable: bool,
-    ) -> RatedState:
-        """Return the rating that the first prompt gives that fits the model's context."""
-        kind = MSVKind.RETROSPECTIVE if agent is None else MSVKind.PROSPECTIVE
-        started_at, patience_s = time.monotonic(), self._spend.seconds_left() * PATIENCE
-        reason = ""
-        try:
-            async with asyncio.timeout(patience_s):
-                for each in alternatives:
-                    build = partial(self._call, each.prompt, stage, agent)
-                    try:
-                        ratings = await rated(client, build, ORDER, self._spend, repeatable=repeatable)
-                    except PromptTooLong as error:
-                        reason = f"{error.reason}: {error.message}"
-                        continue
-                    return RatedState(
-                        msv=rated_msv(
-                            ratings.values[0],
-                            kind=kind,
-                            emotional=self._emotions_of(kind),
-                            weights=self._task.part_weights,
-                        ),
-                        usage=ratings.completion.usage,
-                        duration_ms=milliseconds_since(started_at),
-                        shortened=each.shortened,
-                    )
-        except TimeoutError:
-            reason = f"{DeadlineExceeded.reason}: no rating within {patience_s:.1f} s"
-        except MetacogError as error:
-            reason = f"{error.reason}: {error.message}"
-        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=milliseconds_since(started_at))
-
-    def _unrated(self, reason: str, kind: MSVKind) -> MSV:
-        return unrated_msv(reason, kind=kind, emotional=self._emotions_of(kind))
-
-    def _emotions_of(self, kind: MSVKind) -> Mapping[str, float] | None:
-        """Return the affect of the question: it is known of agents on the question, not of texts."""
-        return self._emotions if kind is MSVKind.PROSPECTIVE else None
-
-    def _call(self, prompt: Prompt, stage: str, agent: AgentConfig | None, order: Sequence[str]) -> Call:
-        seed, prompt = self._task.seed, reordered(prompt, places_of(order))
-        return Call(
-            messages=chat_of_prompt(agent.system_prompt if agent else "", prompt.text),
-            max_tokens=RATING_MAX_TOKENS,
-            schema=RATING_SCHEMA,
-            temperature=0.0,
-            seed=None if seed is None else derived_seed(seed, stage, agent.id if agent else "", prompt.text),
-            thinking=False,
-            stage=stage,
-            work=WorkKind.ASSESS,
-            floor_tokens=RATING_MAX_TOKENS,
         )
 
 

@@ -132,6 +132,14 @@ class KnownExperience:
             return KnownAgentExperience(agent=agent, unknown_reason=NOT_STATED)
         return stated
 
+    def largest(self) -> KnownAgentExperience:
+        """Return the largest experience that any agent has; unknown, with every reason, where none is known."""
+        known = [each for each in self.agents if each.experience is not None]
+        if known:
+            return max(known, key=lambda each: each.experience or 0.0)
+        reasons = dict.fromkeys(each.unknown_reason for each in self.agents if each.unknown_reason)
+        return KnownAgentExperience(agent="", unknown_reason="; ".join(reasons) or self.unknown_reason or NOT_STATED)
+
 
 @value
 class DeliberateRequest:

@@ -10,7 +10,7 @@ import pytest
 from configuration.agents import AgentConfig
 from services.assigner.compose import CONTRACT as ASSIGNER
 from tests.integration.delegation.support import RIGHT
-from tests.support.apis import RpcApi
+from tests.support.apis import RestApi, RpcApi
 from tests.support.assigner import assigner_at
 from tests.support.delegating import Delegation, ScriptedAgents, delegation_at, renamed_agents
 from tests.support.models.scripted_llm import ScriptedLLM
@@ -54,6 +54,28 @@ async def test_called_alone_the_assigner_asks_delegation(
 
     assert experiences(done) == [pytest.approx(1.0), None, None]
     assert reasons(done)[1:] == ["no right answer of this agent is recorded yet"] * 2
+
+
+@pytest.mark.parametrize("face", ["rest", "rpc"])
+async def test_a_text_near_what_an_agent_answered_right_has_experience_and_every_text_has_affect(
+    scripted: ScriptedLLM, database_url: str, encoder_url: str, face: str
+) -> None:
+    async with (
+        taught(scripted, database_url, encoder_url) as (delegation, agents),
+        assigner_at(scripted, agents, delegation=delegation.grpc) as assigner,
+    ):
+        scripted.answer = cast(
+            thesis="Bread is wonderful!", synthesis="Saturn is the planet of the solar system with the most moons."
+        )
+        api = RestApi(assigner.rest, ASSIGNER) if face == "rest" else RpcApi(assigner.grpc, ASSIGNER)
+        done = await api.ask("Deliberate", question=QUESTION)
+
+    states = {each["stage"]: each["msv"] for each in done["measurements"]}
+    assert states["SYNTHESIS"]["experience"] > 0.5
+    assert states["THESIS"]["experience"] is None
+    assert "no question that this agent answered right is near" in states["THESIS"]["unknown_reasons"]["experience"]
+    assert states["THESIS"]["emotional_response"] > 0.5
+    assert states["SYNTHESIS"]["emotional_response"] == 0.0
 
 
 async def test_the_router_passes_each_agents_experience(

@@ -27,7 +27,6 @@ from services.assigner.service.values import (
     KnownExperience,
     RolesAssigned,
     StageFinished,
-    StageMeasured,
     StageStarted,
 )
 from tests.contract.fakes import assigner_parts
@@ -130,40 +129,6 @@ REQUEST = DeliberateRequest(question="Is it so?")
 
 def request_for(**more: Any) -> DeliberateRequest:  # noqa: ANN401
     return DeliberateRequest(question="Is it so?", **more)
-
-
-async def test_no_stage_waits_for_the_measuring_of_an_earlier_one() -> None:
-    written = asyncio.Event()
-
-    async def measured_last(_agent: str, call: Call) -> None:
-        if call.stage == "synthesis":
-            written.set()
-        elif call.stage == "measure":
-            await written.wait()  # a chain that waited for it would wait for ever
-
-    emitted = await events(REQUEST, FakeModelClients(measured_last))
-
-    names = [
-        f"{type(event).__name__} {event.stage}" for event in emitted if isinstance(event, StageStarted | StageMeasured)
-    ]
-    assert names[:4] == [f"StageStarted {stage}" for stage in ("THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS")]
-    assert sorted(names[4:]) == sorted(name.replace("Started", "Measured") for name in names[:4])
-
-
-async def test_a_text_is_measured_beside_earlier_ones_and_reports_its_model_and_prompt() -> None:
-    result = (await finished(REQUEST)).measurements
-
-    assert [list(each.beside) for each in result] == [
-        [],
-        [Stage.THESIS],
-        [Stage.THESIS, Stage.ANTITHESIS],
-        [Stage.THESIS, Stage.ANTITHESIS, Stage.RESOLUTION],
-    ]
-    assert {(each.model, each.prompt, each.usage) for each in result} == {
-        ("model of the assessor", "text_assessment", ONE)
-    }
-    assert len({each.prompt_digest for each in result}) == 1
-    assert len(result[0].prompt_digest) == 64
 
 
 async def test_an_agents_self_assessment_reports_its_usage_and_its_prompt() -> None:

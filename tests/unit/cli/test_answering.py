@@ -194,7 +194,10 @@ def test_the_matrix_calls_a_tie_a_tie_and_names_roles_that_are_not_apart(capsys:
 def test_the_state_after_each_stage_and_the_note_stand_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     dialectic = {
         "measurements": [
-            {"stage": "THESIS", "msv": {"correctness": 0.4, "conflict": 0.6}},
+            {
+                "stage": "THESIS",
+                "msv": {"correctness": 0.4, "conflict": 0.6, "experience": 0.7, "emotional_response": 0},
+            },
             {
                 "stage": "SYNTHESIS",
                 "msv": {"correctness": None, "conflict": 0.1, "unknown_reasons": {"correctness": "budget"}},
@@ -208,6 +211,8 @@ def test_the_state_after_each_stage_and_the_note_stand_beside_the_answer(capsys:
 
     synthesis = next(line for line in out.splitlines() if line.startswith("synthesis"))
     assert ("unknown" in synthesis, "budget" in synthesis, "0.100" in synthesis) == (True, True, True)
+    thesis = next(line for line in out.splitlines() if line.startswith("thesis"))
+    assert thesis.split()[-2:] == ["0.700", "0.000"]
     assert "Ask a doctor." in out
     assert "importance 0.90 reaches 0.70" in out
 

@@ -35,7 +35,11 @@ def deliberation(first: str, last: str, correctness: list[float], conflict: list
         for stage, role in STAGES.items()
     ]
     states = [
-        {"stage": stage, "msv": {"correctness": level, "conflict": apart, "experience": None}}
+        {
+            "stage": stage,
+            "msv": {"correctness": level, "conflict": apart, "experience": None},
+            "beside": [other for other in STAGES if other != stage],
+        }
         for stage, level, apart in zip(STAGES, correctness, conflict, strict=True)
     ]
     return {"answer": last, "stages": stages, "measurements": states, "usage": spent(9, 200, 100), "duration_ms": 8.0,
@@ -74,6 +78,24 @@ def test_texts_that_get_more_right_are_separated_from_states_that_only_claim_so(
     assert found.last_right.value == 1.0
     assert found.better.value == pytest.approx(1 / 3)
     assert conclusion(found.better) == "gain"
+
+
+def judged_beside_earlier_texts(record: Record) -> Record:
+    """A reply in which each text was judged beside the texts before it."""
+    if record.get("arm") != DIALECTIC:
+        return record
+    told = [{**each, "beside": list(STAGES)[:place]} for place, each in enumerate(record["reply"]["measurements"])]
+    return {**record, "reply": {**record["reply"], "measurements": told}}
+
+
+def test_states_of_texts_that_were_judged_beside_more_and_more_others_are_left_out(tmp_path: Path) -> None:
+    records = [*a_recording(2)[:5], *map(judged_beside_earlier_texts, a_recording(18)[5:])]
+
+    found = evolution(recorded_evaluation(records, COMMAND).of(DIALECTIC), seeded(7, draws=100))
+
+    assert ([stage.measured for stage in found.stages], found.unlike) == ([1] * 4, 17)
+    assert found.first_right.items == 18
+    assert "17 deliberations are left out of these two tables" in write_report(records, tmp_path, seeded(7, draws=20))
 
 
 def seeded_twice(records: list[Record]) -> list[Record]:

@@ -237,8 +237,8 @@ Global___StageFinished: _TypeAlias = StageFinished  # noqa: Y015
 
 @_typing.final
 class StageMeasured(_message.Message):
-    """The state after a stage, assessed by one assessor that does not know the stage; sent when ready, off the critical
-    path.
+    """The state after a stage, assessed by one assessor that does not know the stage: it reads each text beside all the
+    others, in an order drawn for it. Sent when ready, after the last stage of the chain.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -264,7 +264,9 @@ class StageMeasured(_message.Message):
     """Time it took [ms, >= 0]."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
-        """Retrospective state of that text."""
+        """Retrospective state of that text. Emotional response is the affect of the text; experience is the largest
+        similarity to a question that an agent of the deliberation answered right.
+        """
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.StageUsage:
@@ -272,7 +274,7 @@ class StageMeasured(_message.Message):
 
     @_builtins.property
     def beside(self) -> _containers.RepeatedScalarFieldContainer[Global___Stage.ValueType]:
-        """Stages whose texts were shown beside it, unnamed: those before it."""
+        """Stages whose texts were shown beside it, unnamed, in the order shown: all others that have a text."""
 
     @_builtins.property
     def shortened_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
