@@ -40,11 +40,12 @@ REASONS = {
 }
 # Background of a cell by its fitness, from low to high; readable on light and dark terminals.
 HEAT = ("", "grey50", "cyan", "green", "bold green")
-# Stages that spend, in the order in which they come; others follow by name.
-SPENDING = (
-    *("classify", "assess", "self_assessment", "system1", "execute", "collaborate", "solve", "critique", "arbitrate"),
-    *("thesis", "antithesis", "resolution", "synthesis", "note", "measure", "vote", "escalation", "compare", "judge"),
+# Stages that spend, before and after those of the dialectic, in the order in which they come; others follow by name.
+EARLIER = (
+    *("classify", "assess", "self_assessment", "system1", "execute", "collaborate"),
+    *("solve", "critique", "arbitrate"),
 )
+LATER = ("measure", "vote", "escalation", "compare", "judge")
 
 
 def decision(route: RouteResponse) -> RenderableType:
@@ -292,5 +293,9 @@ def tokens_by_stage(usage: Usage) -> Mapping[str, int]:
         >>> tokens_by_stage(spent)
         {'assess': 2, 'thesis': 7}
     """
-    names = sorted(usage.stages, key=lambda name: (SPENDING.index(name) if name in SPENDING else len(SPENDING), name))
+    # The kernel's stages are imported here, because their module imports numpy, which most commands do not need.
+    from kernel.roles import Stage
+
+    spending = (*EARLIER, *(stage.lower() for stage in Stage), *LATER)
+    names = sorted(usage.stages, key=lambda name: (spending.index(name) if name in spending else len(spending), name))
     return {name: usage.stages[name].completion_tokens for name in names}

@@ -142,7 +142,7 @@ class Settings(ApiSettings):
     calibration_refresh_s: float = Field(
         30.0, gt=0, description="Time after which maps put in force by other replicas are in force here [s]"
     )
-    model_aliases: dict[str, str] = Field({}, description='Model names that stand for ours, e.g. {"gpt-4o": "metacog"}')
+    model_aliases: dict[str, str] = Field({}, description='Further names of strategies, e.g. {"gpt-4o": "metacog"}')
     media_hosts: list[Annotated[str, AfterValidator(media_host)]] = Field(
         [],
         description="Hosts from which the model server may fetch images, sound, video and files that a chat names by"
