@@ -141,7 +141,11 @@ def figures(questions: Sequence[Question], control: Sequence[Row], chance: Chanc
 
 
 def curve(questions: Sequence[Question], chance: Chance) -> Sequence[Fewer]:
-    """Return what fewer arbitration samples give, up to all that were recorded."""
+    """Return what fewer arbitration samples give, up to all that were recorded.
+
+    Source:
+        MC-MAS Eq. 9 and Table 6 (papers.md 2.4).
+    """
     most = max((len(question.arbiter) for question in questions), default=0)
     sizes = [size for size in (1, 5, 10, 25) if size < most] + [most]
     return [_fewer(questions, size, chance) for size in sizes if size]
