@@ -8,10 +8,10 @@ from chassis.errors import ConfigurationInvalid
 from chassis.log import logger
 from kernel.msv.affect import AffectAnalyser, AffectName, lexical, vader
 
-NRC_NOTICE = (
-    "METACOG_AFFECT=nrc: the NRC Word-Emotion Association Lexicon is (c) National Research Council Canada and for "
-    "research purposes only; cite S. Mohammad and P. Turney, Crowdsourcing a Word-Emotion Association Lexicon, "
-    "Computational Intelligence 29(3), 436-465, 2013"
+NRC_LICENCE = (
+    "the NRC Word-Emotion Association Lexicon is (c) National Research Council Canada and for research purposes only; "
+    "cite S. Mohammad and P. Turney, Crowdsourcing a Word-Emotion Association Lexicon, Computational Intelligence "
+    "29(3), 436-465, 2013"
 )
 
 
@@ -40,8 +40,8 @@ def nrc(package: str = "nrclex") -> AffectAnalyser:
         nrclex = import_module(package)
     except ImportError as missing:
         message = (
-            "METACOG_AFFECT is nrc, and the NRC lexicon is not installed; it is for research purposes only. Install it "
-            "with `.venv/bin/pip install -e '.[nrc]'`, or set METACOG_AFFECT=vader"
+            "affect by nrc: the NRC lexicon is not installed; it is for research purposes only. Install it with "
+            "`.venv/bin/pip install -e '.[nrc]'`, or take vader (METACOG_AFFECT=vader, --affect vader)"
         )
         raise ConfigurationInvalid(message, setting="METACOG_AFFECT") from missing
 
@@ -51,5 +51,5 @@ def nrc(package: str = "nrclex") -> AffectAnalyser:
         emotions: Mapping[str, Iterable[str]] = found.affect_dict
         return emotions
 
-    _log.warning(NRC_NOTICE)
+    _log.warning(f"affect by nrc: {NRC_LICENCE}")
     return partial(lexical, lexicon=bundled)

@@ -7,6 +7,7 @@ from evals.controls.arms import MAJORITY, SAME_GENERATIONS, SYSTEM_ONE, VOTE_SAM
 from evals.controls.figures import figures
 from evals.controls.report import figures_sections
 from evals.controls.report import pictures as control_pictures
+from evals.dialectic.affect import affect_records, affect_section
 from evals.dialectic.evolution import COMPONENTS, STAGES, Evolution, evolution
 from evals.errors import RecordsUnusable
 from evals.harness.arm_figures import bar
@@ -20,6 +21,7 @@ from evals.records import Record
 from evals.stats.chance import Chance, seeded
 from evals.stats.gains import Conclusion, conclusion
 from evals.strategies import AGENT, ROUTE, limited, measured_dialectic, named
+from kernel.msv.affect import AffectAnalyser
 
 COMMAND, SEED, STATES = "dialectic", 7, "states.svg"
 DIALECTIC = "dialectic-stages"
@@ -51,6 +53,15 @@ def arms(
     return [limited(arm, max_tokens) for arm in made]
 
 
+def with_affect(records: Sequence[Record], analysers: Mapping[str, AffectAnalyser]) -> Sequence[Record]:
+    """Return the records that add ER by these analysers to the recorded deliberations.
+
+    Raises:
+        RecordsUnusable: When there is no deliberation, or the records hold no texts.
+    """
+    return affect_records(records, recorded_evaluation(records, COMMAND).of(DIALECTIC), analysers) if analysers else ()
+
+
 def write_report(records: Sequence[Record], folder: Path, chance: Chance | None = None) -> str:
     """Write everything that follows from `records` into `folder`; returns the report.
 
@@ -66,6 +77,7 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
         opening("Does the dialectic help?", made),
         settings_table(made),
         _evolution(moved),
+        affect_section(records, made.of(DIALECTIC), chance),
         *figures_sections(found),
         "\n".join(f"![{name}]({name})" for name in drawn),
     ]

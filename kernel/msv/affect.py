@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 AffectName = Literal["vader", "nrc"]
+AFFECT_NAMES: tuple[AffectName, ...] = get_args(AffectName)
 
 
 class AffectAnalyser(Protocol):

@@ -37,7 +37,7 @@ EVERYWHERE = ["--items 3", "--seeds 0,4", "--max-tokens 64", "--concurrency 2", 
          ["--solver-samples 5", "--arbitration-samples 50"]),
         ("delegation", ["--agents alpha,beta", "--no-equal-compute", "--autogen autogen.jsonl"], []),
         ("compare", ["--agents alpha", "--assessor draft", "--strategy arbiter"], ["--strategy dialectic"]),
-        ("dialectic", ["--agents alpha", "--assessor draft"], ["--sets truthfulqa,mmlu"]),
+        ("dialectic", ["--agents alpha", "--assessor draft", "--affect vader"], ["--sets truthfulqa,mmlu"]),
     ],
 )  # fmt: skip
 def test_the_given_options_are_part_of_the_command_in_a_report(
