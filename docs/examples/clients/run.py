@@ -171,7 +171,9 @@ def checked(package: str) -> int:
     """Print one line a check and model; return 1 where one fails."""
     failed = False
     for name, check in CLIENTS[package].items():
-        for model in MODELS[:1] if check is openai_embeddings else MODELS:
+        for name_of_model in MODELS[:1] if check is openai_embeddings else MODELS:
+            # What is before a slash is a provider to openai-agents, so it takes the same names with a hyphen.
+            model = name_of_model.replace("/", "-") if check is openai_agents else name_of_model
             began, problem = time.monotonic(), ""
             try:
                 result = "works" if check(model) else "differs"
