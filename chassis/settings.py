@@ -33,6 +33,9 @@ class HttpSettings(BaseSettings):
     http_body_timeout_s: float = Field(
         60.0, gt=0, description="Time within which the body of a request must arrive [s]"
     )
+    http_upload_timeout_s: float = Field(
+        900.0, gt=0, description="Time within which a form with a file must arrive, however steadily it comes [s]"
+    )
     # Longer than usual clients and proxies keep theirs: whoever closes first never sends into a closed connection.
     http_idle_timeout_s: int = Field(
         75, ge=1, description="Time after which a connection without a request is closed [s]"

@@ -22,8 +22,6 @@ ErrorResponse = Callable[[MetacogError, str], Response]
 
 # A rejected client gets this time to read the error, since closing at once could discard it on its way [s].
 LINGER_S = 1.0
-# Time that an upload may take in all; its parts come without a longer pause than a body may take [s].
-UPLOAD_WITHIN_S = 900.0
 # What a rejected client still sends is discarded, up to this size [bytes].
 LINGER_BYTES = 1024 * 1024
 
@@ -172,7 +170,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_upload = any(
             name == b"content-type" and text.lower().startswith(b"multipart/form-data") for name, text in self.headers
         )
-        self._upload_until = self.loop.time() + UPLOAD_WITHIN_S
+        self._upload_until = self.loop.time() + self._limits.http_upload_timeout_s
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -241,7 +239,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.flow.read_paused and not is_late:  # it waits for us
                 self._begin_timer("body")
                 return
-            most_s = UPLOAD_WITHIN_S if is_late else most_s
+            most_s = self._limits.http_upload_timeout_s if is_late else most_s
         seconds = f"{most_s:g}"
         message = f"the request's {part} did not arrive within {seconds} s; send it without pauses"
         self._reject(RequestTimeout(message, timeout_s=seconds))

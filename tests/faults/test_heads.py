@@ -144,6 +144,23 @@ async def test_a_slow_upload_goes_on_while_its_parts_come_and_its_error_comes_af
     assert (reply.status, reply.body["error"]["param"]) == (400, "purpose")
 
 
+async def test_an_upload_that_comes_steadily_ends_after_the_time_that_it_has_in_all() -> None:
+    form = b'--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n'
+    settings = {"METACOG_HTTP_BODY_TIMEOUT_S": 30, "METACOG_HTTP_UPLOAD_TIMEOUT_S": 0.4}
+    async with process("router", **ALONE, **settings) as router, connection(router.rest) as line:
+        await line.send(
+            b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-type: multipart/form-data; boundary=x\r\n"
+            b"content-length: 100000000\r\n\r\n" + form
+        )
+        replying = asyncio.create_task(line.reply())
+        while not replying.done() and await line.send(b"y" * 100):  # noqa: ASYNC110 - each round sends
+            await asyncio.sleep(0)
+        reply = await replying
+
+    assert (reply.status, reply.body["error"]["code"]) == (408, "request_timeout")
+    assert "within 0.4 s" in reply.body["error"]["message"]
+
+
 async def test_an_upload_that_stops_is_given_up() -> None:
     async with process("router", **ALONE, **SHORT) as router, connection(router.rest) as line:
         await line.send(
