@@ -66,7 +66,7 @@ from services.router.service.batches.line_worker import LEASE_S as LINE_LEASE_S
 from services.router.service.batches.line_worker import LinePaces, LineStore, LineWorker
 from services.router.service.batches.progress import LEASE_S as STEP_LEASE_S
 from services.router.service.batches.progress import POLL_S as BATCHES_POLL_S
-from services.router.service.batches.progress import BatchProgress, ExpiringFiles, StepStore
+from services.router.service.batches.progress import BatchProgress, ExpiringFiles, StepPaces, StepStore
 from services.router.service.calibration.calibration import (
     CalibrationUseCases,
     MapChoiceStore,
@@ -880,9 +880,8 @@ def _batching(settings: Settings, parts: Parts, context: AnswerContext, gateways
     progress = BatchProgress(
         database.batch_steps,
         database.batch_files,
+        StepPaces(poll_s=parts.paces.batches_poll_s, lease_s=parts.paces.batch_step_lease_s),
         keeps=keeps,
-        poll_s=parts.paces.batches_poll_s,
-        lease_s=parts.paces.batch_step_lease_s,
     )
     at_once = places(
         settings.batch_lines_at_once, in_flight=settings.max_in_flight, deliberations=settings.max_deliberations

@@ -32,6 +32,7 @@ from services.router.service.assessment.composite_assessor import Assessment
 from services.router.service.assessment.subject import Subject
 from services.router.service.batches.values import (
     ClaimedLine,
+    KeptResult,
     ListBatchesRequest,
     ListFilesRequest,
     RequestBatch,
@@ -307,9 +308,9 @@ class FakeLines:
     async def renew(self, claim: str, names: Collection[tuple[str, int]], lease_s: float) -> None:
         """Renew nothing."""
 
-    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> bool:
+    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> KeptResult:
         """Store nothing."""
-        return False
+        return KeptResult(is_stored=False)
 
     async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, attempts: int, failures: int) -> None:
         """Release nothing."""

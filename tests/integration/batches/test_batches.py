@@ -1,6 +1,7 @@
 """Batches of the router, by the stock `openai` client."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from hashlib import sha256
@@ -12,8 +13,15 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI
 
+from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
+from inference import embeddings
+from services.router.service.batches.progress import POLL_S
 from services.router.service.runs.values import CallKind, ListRunsRequest
+from services.router.store.batches.batches import PostgresBatches
+from services.router.store.batches.lines import PostgresBatchLines
+from tests.contract.fake_knowledge import FakeEncoder
+from tests.support.apis import RestApi
 from tests.support.arbiter import arbiter_at
 from tests.support.batches import (
     CHAT,
@@ -32,7 +40,7 @@ from tests.support.batches import (
 )
 from tests.support.gateway import HELLO
 from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
-from tests.support.stack import RunningRouter, cast, quick_storage, router_at, until
+from tests.support.stack import ROUTER, RunningRouter, cast, quick_storage, router_at, until
 
 RING = Keyring([ApiKey(name=name, sha256=sha256(name.encode()).hexdigest()) for name in ("ann", "bob")])
 
@@ -361,6 +369,75 @@ async def test_without_contents_a_batch_is_rejected_by_name(
 
     assert (error.value.param, error.value.code) == ("input_file_id", "malformed_request")
     assert "METACOG_ROUTER_KEEP_CONTENTS" in error.value.message
+
+
+async def test_a_line_costs_no_look_at_the_steps_of_batches_but_the_last_one(
+    scripted: ScriptedLLM, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.answer = cast()
+    looks, own = 0, PostgresBatches.claim_step
+
+    async def counted(self: PostgresBatches, claim: str, lease_s: float) -> Any:  # noqa: ANN401 - as it is
+        nonlocal looks
+        looks += 1
+        return await own(self, claim, lease_s)
+
+    monkeypatch.setattr(PostgresBatches, "claim_step", counted)
+    began = time.monotonic()
+    async with (
+        router_at(scripted, empty_database_url, tmp_path, max_in_flight=4) as router,
+        client_of(router) as client,
+    ):
+        batch = await ended(client, await begun(client, [line(f"q{number}") for number in range(20)]))
+
+    by_time = (time.monotonic() - began) / POLL_S
+
+    assert counts(batch) == [20, 20, 0]
+    assert looks - by_time <= 8  # at the start, to validate, to begin, to finalize, to end, and that there is no more
+
+
+async def test_a_line_that_is_repeated_after_its_run_has_the_citations_of_that_run(
+    scripted: ScriptedLLM, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.answer = cast()
+    monkeypatch.setattr(embeddings, "HttpTransport", lambda **_: FakeEncoder())
+    encoder_url = "http://encoder/v1"
+    question = [{"role": "user", "content": "How deep is the fjord?"}]
+    cited = line("a", model="metacog/system1", messages=question, metacog={"knowledge": {"cite": 1}})
+    document = {"document_id": new_id(), "title": "The fjord", "text": "How deep is the fjord? 200 metres."}
+    unkept = asyncio.Event()
+
+    async def never(*_: object, **__: object) -> None:
+        unkept.set()
+        await asyncio.Event().wait()
+
+    async with (
+        router_at(scripted, empty_database_url, tmp_path, encoder_url=encoder_url) as router,
+        client_of(router) as client,
+    ):
+        api = RestApi(router.rest, ROUTER)
+        await api.ask("AddKnowledge", documents=[document])
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresBatchLines, "keep", never)
+            made = await begun(client, [cited])
+            await unkept.wait()
+            await until(lambda: router.journal.flush(1))
+    async with (
+        router_at(scripted, empty_database_url, tmp_path, encoder_url=encoder_url) as router,
+        client_of(router) as client,
+    ):
+        api = RestApi(router.rest, ROUTER)
+        await api.ask("AddKnowledge", documents=[{**document, "text": "How deep is the fjord? Nine metres."}])
+        with psycopg.connect(empty_database_url.replace("+psycopg", "")) as connection:
+            connection.execute("UPDATE router.batch_lines SET due_at = now()")  # the lease has run out
+        batch = await ended(client, made)
+        told = body_of((await results(client, batch.output_file_id))["a"])["metacog"]
+        run = (await api.ask("GetRun", run_id=told["run_id"]))["run"]
+        await api.ask("DeleteKnowledge", document_id=document["document_id"])
+
+    assert len(scripted.bodies) == 1
+    assert [one["passage"] for one in told["citations"]] == [document["text"]]
+    assert told["citations"] == run["citations"]
 
 
 async def test_embeddings_run_in_batches(

@@ -19,7 +19,7 @@ from services.router.service.answering.admission import Admission
 from services.router.service.batches.files import UPLOADS_OF_KEY, FileLimits, Files, pages_of
 from services.router.service.batches.line_answers import LineReply
 from services.router.service.batches.line_worker import LinePaces, LineWorker
-from services.router.service.batches.values import INPUT, ClaimedLine, RequestBatch, StoredFile
+from services.router.service.batches.values import INPUT, ClaimedLine, KeptResult, RequestBatch, StoredFile
 from services.router.store.batches.batches import PostgresBatches
 from services.router.store.batches.files import PostgresFiles
 from services.router.store.batches.lines import PostgresBatchLines
@@ -143,6 +143,23 @@ async def test_the_lease_of_a_line_that_is_claimed_but_not_answered_runs_out(sto
 
     assert (await stores.claimed("b")).number == left.number
     assert await stores.lines.claim("b", 60) is None
+
+
+async def test_the_result_that_ends_the_lines_of_its_batch_says_so(stores: Stores) -> None:
+    await stores.batch(4)
+    lines = [await stores.claimed("a") for _ in range(4)]
+
+    first = await stores.lines.keep(lines[0], b"{}\n", ok=True)
+    again = await stores.lines.keep(lines[0], b"{}\n", ok=True)
+    stores.order("UPDATE router.batches SET status = 'cancelling'")
+    cancelled = await stores.lines.keep(lines[1], b"{}\n", ok=False)
+    stores.order("UPDATE router.batches SET status = 'in_progress', expires_at = now()")
+    late = await stores.lines.keep(lines[2], b"{}\n", ok=True)
+    stores.order("UPDATE router.batches SET expires_at = now() + interval '1 day'")
+    last = await stores.lines.keep(lines[3], b"{}\n", ok=True)
+
+    found = [(one.is_stored, one.ends_lines) for one in (first, again, cancelled, late, last)]
+    assert found == [(True, False), (False, False), (True, True), (True, True), (True, True)]
 
 
 async def test_losses_of_a_line_are_counted_until_it_is_given_back(stores: Stores) -> None:
@@ -275,8 +292,8 @@ async def test_leases_are_renewed_while_lines_are_found_without_a_pause() -> Non
             if number > 20 and ("b", 1) in names:
                 renewed.set()
 
-        async def keep(self, *_: object, **__: object) -> bool:
-            return True
+        async def keep(self, *_: object, **__: object) -> KeptResult:
+            return KeptResult(is_stored=True)
 
         async def release(self, *_: object, **__: object) -> None:
             pass

@@ -24,7 +24,7 @@ from services.router.core.retries import pause_s
 from services.router.metrics import BATCH_LINES
 from services.router.service.answering.admission import Admission
 from services.router.service.batches.line_answers import LineAnswers, LineReply, reply_of_error, written_line
-from services.router.service.batches.values import ClaimedLine
+from services.router.service.batches.values import ClaimedLine, KeptResult
 
 # A line is another process's after this time without a sign of life of its own [s].
 LEASE_S = 30.0
@@ -58,8 +58,8 @@ class LineStore(Protocol):
     async def renew(self, claim: str, names: Collection[tuple[str, int]], lease_s: float) -> None:
         """Renew the leases of lines with a claim."""
 
-    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> bool:
-        """Store the result of a line, unless it has one; return whether it was stored."""
+    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> KeptResult:
+        """Store the result of a line, unless it has one; return what became of it."""
 
     async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, attempts: int, failures: int) -> None:
         """Let a line be answered later."""
@@ -95,7 +95,7 @@ class LineWorker:
         answers: Answers one.
         admission: Admission of requests, of which a line takes a place like any other.
         paces: How many, and when.
-        on_end: Reports that a line has its result.
+        on_end: Reports that a batch waits for no further line: a line that leaves others costs no look at its batch.
         clock: Monotonic clock [s].
     """
 
@@ -198,7 +198,6 @@ class LineWorker:
         if not ended.cancelled() and (error := ended.exception()) is not None:
             _log.error("a line of a batch failed", batch_id=line.batch_id, line=line.number, exc_info=error)
         self._wake.set()
-        self._on_end()
 
     async def _work(self, line: ClaimedLine) -> None:
         if line.losses >= MOST_LOSSES:
@@ -260,8 +259,11 @@ class LineWorker:
         """Store a result, however long the database is away."""
         while True:
             try:
-                if await self._store.keep(line, content, ok=ok):
+                kept = await self._store.keep(line, content, ok=ok)
+                if kept.is_stored:
                     BATCH_LINES.labels("completed" if ok else "failed").inc()
+                if kept.ends_lines:
+                    self._on_end()
                 return
             except MetacogError as error:
                 if error.code is not Code.UNAVAILABLE:

@@ -6,7 +6,7 @@ that a step which was held up changes nothing any more.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from chassis.json_text import InvalidJson, loads_request
 from chassis.log import logger
 from chassis.worker import BackgroundWorker, RoundTooLong, round_within, wait_within
 from kernel.errors import MetacogError
+from kernel.values import value
 from services.router.core.batch_lines import LineChecker, LineProblem, listed_problems, unanswered_line
 from services.router.core.batch_states import BatchStatus, Step
 from services.router.errors import FileNotFound
@@ -87,37 +88,50 @@ class ExpiringFiles(FileStore, Protocol):
         """Delete a piece of a file that is gone, and with the last one the file; return whether there was one."""
 
 
+@value
+class StepPaces:
+    """These options say when steps are looked for, and how long one holds.
+
+    Attributes:
+        poll_s: Time between two looks at what is to be done [s].
+        lease_s: Time after which a step without a sign of life is another process's [s].
+        sweep_every_s: Time between two looks at which files are gone [s].
+    """
+
+    poll_s: float = POLL_S
+    lease_s: float = LEASE_S
+    sweep_every_s: float = SWEEP_EVERY_S
+
+
 class BatchProgress:
     """Takes the steps of batches, one after another.
 
     Args:
         store: The batches.
         files: Their files.
+        paces: When, and for how long.
         keeps: Whether contents are stored; where they are not, no batch begins.
-        poll_s: Time between two looks at what is to be done [s].
-        lease_s: Time after which a step without a sign of life is another process's [s].
-        sweep_every_s: Time between two looks at which files are gone [s].
+        clock: Monotonic clock [s].
     """
 
     def __init__(
         self,
         store: StepStore,
         files: ExpiringFiles,
+        paces: StepPaces,
         *,
         keeps: bool = True,
-        poll_s: float = POLL_S,
-        lease_s: float = LEASE_S,
-        sweep_every_s: float = SWEEP_EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._files = files
+        self._paces = paces
         self._keeps = keeps
-        self._poll_s = poll_s
-        self._lease_s = lease_s
+        self._lease_s = paces.lease_s
         self._claim = new_id()
         self._wake = asyncio.Event()
-        self._sweep_every_s = sweep_every_s
-        self._swept_at = -sweep_every_s
+        self._sweep_at = clock()  # of the clock
+        self._clock = clock
         self._is_away = False
         self._worker = BackgroundWorker("batches", self._run_round)
 
@@ -139,7 +153,7 @@ class BatchProgress:
         await self._worker.close(within_s=CLOSE_WITHIN_S)
 
     async def _run_round(self, stop: asyncio.Event) -> None:
-        await wait_within(self._wake, self._poll_s)
+        await wait_within(self._wake, self._paces.poll_s)
         self._wake.clear()
         if stop.is_set():
             return
@@ -242,11 +256,13 @@ class BatchProgress:
 
     async def _sweep(self) -> None:
         """Delete a piece of a file that is gone; the next piece waits for the steps that are due meanwhile."""
-        if time.monotonic() - self._swept_at >= self._sweep_every_s:
-            self._swept_at = time.monotonic()
-            if await self._files.delete_gone(DELETED_LINES):
-                self._swept_at -= self._sweep_every_s
-                self._wake.set()
+        now = self._clock()
+        if now < self._sweep_at:
+            return
+        self._sweep_at = now + self._paces.sweep_every_s
+        if await self._files.delete_gone(DELETED_LINES):
+            self._sweep_at = now
+            self._wake.set()
 
 
 def _checked_line(checker: LineChecker, number: int, content: bytes) -> str | None:

@@ -117,6 +117,19 @@ class ListFilesRequest:
 
 
 @value
+class KeptResult:
+    """This value says what became of the result of a line.
+
+    Attributes:
+        is_stored: Whether it was stored; a line that had one already keeps that.
+        ends_lines: Whether its batch waits for no further line, so that its next step may be due.
+    """
+
+    is_stored: bool
+    ends_lines: bool = False
+
+
+@value
 class ClaimedLine:
     """A claimed line is answered by the process that claimed it.
 

@@ -3,12 +3,12 @@
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import Select, case, func, select, tuple_, update
+from sqlalchemy import Select, and_, case, func, select, tuple_, update
 from sqlalchemy.orm import aliased
 
 from chassis.database import Sessions, transaction
 from services.router.core.batch_states import BatchStatus
-from services.router.service.batches.values import ClaimedLine
+from services.router.service.batches.values import ClaimedLine, KeptResult
 from services.router.store.batches.tables import BatchLineRow, BatchRow, FileLineRow
 
 NOW = func.clock_timestamp()
@@ -103,8 +103,8 @@ class PostgresBatchLines:
         async with transaction(self._sessions) as session:
             await session.execute(renewing.values(due_at=NOW + timedelta(seconds=lease_s)))
 
-    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> bool:
-        """Store the result of a line, unless it has one; return whether it was stored.
+    async def keep(self, line: ClaimedLine, content: bytes, *, ok: bool) -> KeptResult:
+        """Store the result of a line, unless it has one; return what became of it.
 
         Args:
             line: The line.
@@ -121,19 +121,21 @@ class PostgresBatchLines:
             .returning(BatchLineRow.number)
         )
         count = BatchRow.completed_count if ok else BatchRow.failed_count
+        left = BatchRow.total_count - BatchRow.completed_count - BatchRow.failed_count
+        is_answered = and_(BatchRow.status == BatchStatus.IN_PROGRESS, BatchRow.expires_at > NOW, left > 0)
         counting = (
             update(BatchRow)
             .where(BatchRow.batch_id == line.batch_id)
             .values({count: count + 1})
-            .returning(BatchRow.output_file_id if ok else BatchRow.error_file_id)
+            .returning(BatchRow.output_file_id if ok else BatchRow.error_file_id, ~is_answered)
         )
         async with transaction(self._sessions) as session:
             await session.execute(_locked(line.batch_id))
             if (await session.scalars(ending)).first() is None:
-                return False
-            file_id = (await session.scalars(counting)).one()
+                return KeptResult(is_stored=False)
+            file_id, ends_lines = (await session.execute(counting)).one()
             session.add(FileLineRow(file_id=file_id, number=line.number, content=content))
-            return True
+            return KeptResult(is_stored=True, ends_lines=ends_lines)
 
     async def release(self, line: ClaimedLine, claim: str, *, pause_s: float, attempts: int, failures: int) -> None:
         """Let a line be answered later.
