@@ -1,6 +1,7 @@
 """This simulation shows what adaptive arbitration saves, and how often all K_a samples would give another answer.
 
     python -m bench arbiter_stopping                          # known answer distributions
+    python -m bench.arbiter_stopping --more                   # the same of 100 and 200 samples, simulated
     python -m bench.arbiter_stopping --recordings FILE ... [--orders 10]    # replays of `bench.arbiter_recording`
 
 Every row is a setting of adaptive mode. *spent* is the share of the generations of paper mode, *changed* the share of
@@ -29,7 +30,7 @@ from chassis.serving.wire import from_plain
 from kernel.arbitration.consensus import ranked_answers
 from kernel.arbitration.modes import Mode, SolvingStop
 from kernel.arbitration.polya import Floats, Look, change_probabilities, compositions_at_looks, continuation_shares
-from kernel.arbitration.stopping import StopRule, change_bound, is_uncatchable, largest_error
+from kernel.arbitration.stopping import StopRule, change_bound, error_bound, is_uncatchable, largest_error
 from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.statistics.bootstrap import bootstrap_interval
 from kernel.statistics.intervals import wilson
@@ -50,6 +51,8 @@ SHARES: Sequence[Sequence[float]] = (
 )  # fmt: skip
 EXACT_KINDS = 3
 REPEATS, REPEATS_OF_EACH_SETTING = 20_000, 2_000
+# Samples for which the stop rests on a bound of its error [count], and questions for each distribution there [count].
+MORE_SAMPLES, REPEATS_OF_MORE = (100, 200), 400
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def exact(shares: Sequence[float], rule: StopRule) -> Known:
 
 def simulated(shares: Sequence[float], rule: StopRule, repeats: int) -> Known:
     """The same, by chance."""
-    rows = drawn_at_random(shares, repeats)
+    rows = drawn_at_random(shares, repeats, rule.samples)
     used = [run_rule(row, rule) for row in rows]
     share = np.mean([leader(row[:n]) != leader(row) for row, n in zip(rows, used, strict=True)])
     return Known(float(np.mean(used)), float(share))
@@ -144,10 +147,10 @@ def _of_prefix(shares: tuple[float, ...], drawn: int, repeats: int) -> float:
     return float((multinomial(SAMPLES, chance) * wrong).sum()) + silent
 
 
-def drawn_at_random(shares: Sequence[float], repeats: int) -> list[list[str | None]]:
+def drawn_at_random(shares: Sequence[float], repeats: int, samples: int = SAMPLES) -> list[list[str | None]]:
     """Samples of questions with these shares."""
     chance = np.array([*shares, max(0.0, 1.0 - sum(shares))])
-    drawn = np.random.default_rng(2024).choice(len(chance), size=(repeats, SAMPLES), p=chance / chance.sum())
+    drawn = np.random.default_rng(2024).choice(len(chance), size=(repeats, samples), p=chance / chance.sum())
     return [[None if place == len(shares) else f"{place:02}" for place in row] for row in drawn]
 
 
@@ -215,6 +218,33 @@ def simulate() -> None:
         fixed = float(np.mean([prefix(shares, used, REPEATS_OF_EACH_SETTING) for shares in SHARES]))
         sys.stdout.write(f"| {probability}, {first} | {used / SAMPLES:.1%} | {share:.2%} | {fixed:.2%} |\n")
         sys.stdout.flush()
+
+
+def simulate_more() -> None:
+    """Print what early stopping saves where its error is bounded, by simulation."""
+    rules = [StopRule(samples=samples, first_batch=6, probability=0.95) for samples in MORE_SAMPLES]
+    levels = [
+        f"K_a {rule.samples}: level {rule.level:.5f}, bound of the error "
+        f"{error_bound(rule.samples, rule.first_batch, rule.level):.3f}."
+        for rule in rules
+    ]
+    head = " | ".join(f"K_a {rule.samples}: mean samples | changed" for rule in rules)
+    sys.stdout.write(f"{' '.join(levels)}\n\n| shares of the answers | {head} |\n|---|{'---|---|' * len(rules)}\n")
+    every = []
+    for shares in SHARES:
+        found = [simulated(shares, rule, REPEATS_OF_MORE) for rule in rules]
+        every.append(found)
+        sys.stdout.write(_line(", ".join(f"{share:g}" for share in shares), found))
+        sys.stdout.flush()
+    means = [
+        Known(*(float(np.mean([getattr(one, name) for one in column])) for name in ("used", "changed")))
+        for column in zip(*every, strict=True)
+    ]
+    sys.stdout.write(_line("all of them", means))
+
+
+def _line(name: str, found: Sequence[Known]) -> str:
+    return f"| {name} | {' | '.join(f'{one.used:.1f} | {one.changed:.2%}' for one in found)} |\n"
 
 
 class NoEncoder:
@@ -317,8 +347,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recordings", nargs="+", type=Path, default=[])
     parser.add_argument("--orders", type=int, default=0)
+    parser.add_argument("--more", action="store_true", help="of 100 and 200 samples")
     asked = parser.parse_args()
-    if asked.recordings:
+    if asked.more:
+        simulate_more()
+    elif asked.recordings:
         replay_all(asked.recordings, asked.orders)
     else:
         simulate()

@@ -59,8 +59,8 @@ def calibration(root: Path) -> Mapping[str, str]:
     return {"calibration.md#tables": calibration_report.tables(found) + "\n"}
 
 
-def printed(makes: str, *words: str) -> Work:
-    """Return the work of a bench that simulates: what it prints is the part."""
+def printed(makes: str, *words: str, name: str = "") -> Work:
+    """Return the work of a bench that simulates: what it prints is the part. It has the bench's name, if none else."""
 
     def make(root: Path) -> Mapping[str, str]:
         done = subprocess.run(
@@ -74,7 +74,7 @@ def printed(makes: str, *words: str) -> Work:
         )
         return {makes: done.stdout}
 
-    return Work(name=words[0].rpartition(".")[2], records=(), makes=(makes,), make=make)
+    return Work(name=name or words[0].rpartition(".")[2], records=(), makes=(makes,), make=make)
 
 
 WORKS: Sequence[Work] = (
@@ -102,4 +102,5 @@ WORKS: Sequence[Work] = (
     printed("delegation-simulated.md#drift", "bench.drift"),
     printed("retrieval.md#similarity", "bench.similarity"),
     printed("stopping.md#simulated", "bench.arbiter_stopping"),
+    printed("stopping.md#more-samples", "bench.arbiter_stopping", "--more", name="arbiter_stopping_more"),
 )
