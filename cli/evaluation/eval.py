@@ -34,8 +34,10 @@ from cli.evaluation.compare import compare
 from cli.evaluation.delegation import delegation
 from cli.evaluation.detectable import detectable
 from cli.evaluation.dialectic import dialectic
+from cli.evaluation.horizon import horizon
 from cli.evaluation.mc_mas import mc_mas
 from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
+from cli.evaluation.papers.paper import paper
 from cli.evaluation.publish import publish
 from cli.evaluation.record import record
 from cli.evaluation.replay import replay
@@ -58,6 +60,8 @@ app.command()(calibration)
 app.command()(delegation)
 app.command()(detectable)
 app.command()(dialectic)
+app.command()(horizon)
+app.command()(paper)
 app.command()(publish)
 app.command()(record)
 app.command()(replay)

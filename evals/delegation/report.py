@@ -15,6 +15,7 @@ from kernel.statistics.bootstrap import Estimate
 BY_KIND, BY_DIFFICULTY, RELIABILITY, FLOWS, TOKENS = (
     "dimensions.svg", "difficulty.svg", "reliability.svg", "flows.svg", "tokens.svg",
 )  # fmt: skip
+PICTURES = (BY_KIND, BY_DIFFICULTY, RELIABILITY, FLOWS, TOKENS)
 NOTHING = (UNKNOWN,) * 4
 FIRST = (
     "Shares right, calls and tokens are means over the orders; precision and ECE are those of one order, that of the "
@@ -38,7 +39,7 @@ def sections(found: Figures, tasks: int) -> Sequence[str]:
         _trusts(found),
         _behaviour(found),
         "**What does not add up in the paper**\n\n" + "\n".join(f"- {doubt}" for doubt in paper.DOUBTS),
-        "\n".join(f"![{name}]({name})" for name in (BY_KIND, BY_DIFFICULTY, RELIABILITY, FLOWS, TOKENS)),
+        "\n".join(f"![{name}]({name})" for name in PICTURES),
     ]
 
 

@@ -16,6 +16,7 @@ from kernel.values import value
 
 CURVE, ENTROPY = "arbitration-samples.svg", "entropy-reduction.svg"
 TOKENS, RELIABILITY = "tokens.svg", "reliability.svg"
+PICTURES = (CURVE, ENTROPY, TOKENS, RELIABILITY)
 SAMPLES = "arbitration samples K_a"
 
 
@@ -48,7 +49,7 @@ def sections(found: Figures, replayed: Replayed) -> Sequence[str]:
         _trust(found),
         _adaptive(replayed),
         "**What does not add up in the paper**\n\n" + "\n".join(f"- {doubt}" for doubt in paper.DOUBTS),
-        "\n".join(f"![{name}]({name})" for name in (CURVE, ENTROPY, TOKENS, RELIABILITY)),
+        "\n".join(f"![{name}]({name})" for name in PICTURES),
     ]
 
 

@@ -43,6 +43,11 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     return text
 
 
+def picture_names(records: Sequence[Record]) -> Sequence[str]:
+    """Return the names of the pictures of a report, one for each set."""
+    return [_picture(each) for each in figures(routed_questions(records), seeded(SEED, draws=2))]
+
+
 def _models(records: Sequence[Record]) -> str:
     pairs = [(one["weak_model"], one["strong_model"]) for one in records if "weak_model" in one]
     return "; ".join(f"{weak} (weak), {strong} (strong)" for weak, strong in dict.fromkeys(pairs))

@@ -2,17 +2,18 @@
 
 A text of a model may repeat the question, and the options of an item are part of it. So a text is replaced by the
 answer that is read off it, where there is one, and by its digest where there is none: equal texts stay equal. A known
-program is a digest too, and of the tests of a program only whether it passed them: tests decide, and not its text.
+program is a digest too, and of the tests of a program only whether it passed them: tests decide, and not its text. A
+program that a model wrote is its place among those to the same item, since votes compare programs, and order ties.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from evals.harness.rows import recorded_item
 from evals.records import Record
 from evals.scorers.answers import Known
-from kernel.answers import canonical, extract, is_short, rules_of
+from kernel.answers import AnswerType, canonical, extract, is_short, rules_of
 from kernel.answers.words import SHORT_CHARACTERS
 
 # A string with no more words and characters than these is a name, a state or a short answer, and no text.
@@ -34,13 +35,36 @@ def published(records: Sequence[Record]) -> Sequence[Record]:
         RecordsUnusable: When an item lacks what it should have.
     """
     known = {record["id"]: recorded_item(record).known for record in records if record["kind"] == "item"}
-    return [_published(record, known.get(record.get("item", ""))) for record in records]
+    asked = {name for name, each in known.items() if rules_of(each.answer_type).is_program}
+    written: dict[str, set[str]] = {name: set() for name in asked}
+    for record in records:
+        if record.get("item") in asked:
+            written[record["item"]].update(_programs({name: record[name] for name in SAID if name in record}))
+    ordered = {name: sorted(programs) for name, programs in written.items()}
+    return [
+        _published(record, known.get(record.get("item", "")), ordered.get(record.get("item", ""), ()))
+        for record in records
+    ]
 
 
-def _published(record: Record, known: Known | None) -> Record:
+def _programs(part: Any) -> Iterator[str]:  # noqa: ANN401 - whatever a service replies
+    """Yield the programs in all texts of a reply, in the form in which they are compared."""
+    if isinstance(part, Mapping | list):
+        for one in part.values() if isinstance(part, Mapping) else part:
+            yield from _programs(one)
+    elif isinstance(part, str) and not _is_short(part) and (program := _program(part)) is not None:
+        yield program
+
+
+def _program(text: str) -> str | None:
+    found = extract(text, AnswerType.CODE)
+    return None if found is None else canonical(found, AnswerType.CODE) or found
+
+
+def _published(record: Record, known: Known | None, programs: Sequence[str]) -> Record:
     if record["kind"] == "item":
         return _published_item(record, recorded_item(record).known)
-    parts = {name: _without_wording(part, known) if name in SAID else part for name, part in record.items()}
+    parts = {name: _without_wording(part, known, programs) if name in SAID else part for name, part in record.items()}
     if record.get(CHECKS):
         parts[CHECKS] = {text: {"passed": check.get("passed")} for text, check in record[CHECKS].items()}
     return parts
@@ -61,25 +85,26 @@ def _published_answer(answer: str, known: Known) -> str:
     return stands.ljust(SHORT_CHARACTERS + 1, ".") if is_long else stands
 
 
-def _without_wording(part: Any, known: Known | None) -> Any:  # noqa: ANN401 - whatever a service replies
+def _without_wording(part: Any, known: Known | None, programs: Sequence[str]) -> Any:  # noqa: ANN401 - a reply's part
     if isinstance(part, Mapping):
         return {
             name: {key: str(why).partition('"')[0] for key, why in one.items()}
             if name == REASONS and isinstance(one, Mapping)
-            else _without_wording(one, known)
+            else _without_wording(one, known, programs)
             for name, one in part.items()
         }
     if isinstance(part, list):
-        return [_without_wording(one, known) for one in part]
-    return condensed(part, known) if isinstance(part, str) else part
+        return [_without_wording(one, known, programs) for one in part]
+    return condensed(part, known, programs) if isinstance(part, str) else part
 
 
-def condensed(text: str, known: Known | None) -> str:
+def condensed(text: str, known: Known | None, programs: Sequence[str] = ()) -> str:
     """Return what stands for a text: itself where it is short, else its answer, else its digest.
 
     Args:
         text: The text.
         known: The right answer of the item that it is about, by whose type it is read; None without an item.
+        programs: All programs to the item, in order; none where it asks for no program.
 
     Example:
         >>> from kernel.answers import AnswerType
@@ -91,6 +116,8 @@ def condensed(text: str, known: Known | None) -> str:
     """
     if _is_short(text):
         return text
+    if programs and (program := _program(text)) in programs:
+        return f"{ANSWER}program_{programs.index(program):04d}"
     answer = None if known is None else extract(text, known.answer_type, options=known.choices)
     if answer is not None and known is not None and known.choices:
         answer = canonical(answer, known.answer_type, options=known.choices)

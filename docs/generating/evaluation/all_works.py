@@ -11,11 +11,13 @@ from docs.generating.evaluation.works import FOLDER, Work
 from evals.calibration import report as calibration_report
 from evals.calibration.figures import calibration_by_kind
 from evals.calibration.sources import answers_of_pack
+from evals.publishing.files import file_names, report_files
 from evals.recording import report as recording_report
 from evals.recording.compressed import read_compressed
 from evals.recording.figures import recording_figures
 from evals.recording.live import live_records, live_rows
 from evals.recording.recorder import item_records
+from evals.records import read_records
 from evals.replay import report as replay_report
 from evals.replay.figures import figures
 from evals.replay.pack import read_pack
@@ -24,6 +26,8 @@ from evals.stats.chance import seeded
 COMMAND = "`make evaluation-pages`"
 PACK = "replay/records"
 RECORDING = "recordings/qwen2.5-coder.jsonl.gz"
+# Published records of `metacog eval paper`, one file for each evaluation and model.
+PAPERS = "papers"
 # Draws of the bootstrap, and its seed, as `metacog eval calibration --seed 0` has them.
 DRAWS, SEED = 1_000, 0
 # Time that a command may take [s].
@@ -57,6 +61,23 @@ def calibration(root: Path) -> Mapping[str, str]:
     answers = [answers_of_pack(one, chance) for one in read_pack(root / FOLDER / PACK)]
     found = [row for each in answers if each is not None for row in calibration_by_kind(each, chance)]
     return {"calibration.md#tables": calibration_report.tables(found) + "\n"}
+
+
+def published_works(root: Path) -> Sequence[Work]:
+    """Return a work for each file of published records below docs/evaluation/papers: its report, and its pictures."""
+    files = sorted((root / FOLDER / PAPERS).glob("*.jsonl.gz"))
+    return [_published(root, f"{PAPERS}/{file.name}") for file in files]
+
+
+def _published(root: Path, records: str) -> Work:
+    folder = records.removesuffix(".jsonl.gz")
+
+    def make(at: Path) -> Mapping[str, str]:
+        files = report_files(read_records(at / FOLDER / records))
+        return {f"{folder}/{name}": text for name, text in files.items()}
+
+    makes = [f"{folder}/{name}" for name in file_names(read_records(root / FOLDER / records))]
+    return Work(name=folder, records=(records,), makes=tuple(makes), make=make)
 
 
 def printed(makes: str, *words: str, name: str = "") -> Work:
@@ -103,4 +124,5 @@ WORKS: Sequence[Work] = (
     printed("retrieval.md#similarity", "bench.similarity"),
     printed("stopping.md#simulated", "bench.arbiter_stopping"),
     printed("stopping.md#more-samples", "bench.arbiter_stopping", "--more", name="arbiter_stopping_more"),
+    *published_works(Path(__file__).parents[3]),
 )

@@ -62,6 +62,7 @@ def put(root: Path, work: Work, made: Mapping[str, str]) -> None:
     for name, text in made.items():
         page, _, part = name.partition("#")
         path = root / FOLDER / page
+        path.parent.mkdir(parents=True, exist_ok=True)
         begin = _begin(part)
         path.write_text(replaced(page, path.read_text(), begin, END, text) if part else text)
     file = root / MADE

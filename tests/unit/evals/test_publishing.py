@@ -44,12 +44,34 @@ def with_a_long_answer() -> list[Record]:
     return [{**one, **long} if one.get("id") == "sums-3" else one for one in records]
 
 
+def votes_on_programs() -> list[Record]:
+    """Return a delegation in which agents vote on programs: alike in other words, different, and ties of three."""
+
+    def program(number: int) -> str:
+        return f"So.\n```python\n# {SECRET}\ndef shared(apples):\n    return apples + {number}\n```"
+
+    made = []
+    for record in delegation_records.a_recording(12, honest=True):
+        if record["kind"] == "item":
+            made.append({**record, "answer": PROGRAM, "answer_type": "CODE", "aliases": []})
+        elif record.get("arm") == "solve":
+            place = int(record["item"].removeprefix("t-"))
+            texts = [program(9 - place % 3), program(4), f"I agree. {program(4 if place % 2 else 5)}"]
+            votes = [{**vote, "text": text} for vote, text in zip(record["reply"]["votes"], texts, strict=True)]
+            checks = {f"vote:{vote['agent']}": {"passed": "+ 4" in vote["text"], "detail": MARKER} for vote in votes}
+            made.append({**record, "reply": {**record["reply"], "votes": votes}, "checks": checks})
+        else:
+            made.append(record)
+    return made
+
+
 EVALUATIONS: dict[str, Callable[[], Sequence[Record]]] = {
     "compare": lambda: test_controls.compared(knowing=True),
     "compare, with programs": programs,
     "compare, with a long answer": with_a_long_answer,
     "dialectic": test_dialectic.a_recording,
     "mc-mas": lambda: test_mc_mas.a_recording(12),
+    "delegation, with programs": votes_on_programs,
     "delegation": lambda: delegation_records.a_recording(12, honest=True),
     "routing": lambda: test_report.items(12, reliable=True),
 }
