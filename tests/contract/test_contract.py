@@ -15,6 +15,7 @@ import pytest
 from grpc import aio
 from grpc_reflection.v1alpha import reflection_pb2
 from metacog.common.v1 import error_reason_pb2
+from opentelemetry.trace import SpanKind
 
 import chassis
 import configuration
@@ -29,6 +30,7 @@ from services.delegation.compose import CONTRACT as DELEGATION
 from tests.contract.conftest import Served
 from tests.support.apis import ApiError
 from tests.support.arbiter import ARBITER
+from tests.support.spans import exported_spans, one_span
 from tests.support.stack import ROOT, ROUTER
 
 OPENAI_PATHS = {
@@ -214,6 +216,20 @@ async def test_every_reply_has_an_identifier_of_its_request(services: dict[str, 
         replies = [await client.get(path) for path in ("/healthz", "/nothing", "/v1/route", "/v1/models")]
 
     assert len({reply.headers["x-request-id"] for reply in replies}) == 4
+
+
+async def test_the_call_of_the_encoder_is_a_span_of_the_request_that_made_it(
+    services: dict[str, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with exported_spans(monkeypatch) as exported:
+        async with httpx.AsyncClient(base_url=services["router"].running.rest) as client:
+            found = (await client.post("/v1/knowledge:search", json={"query": "How deep is it?"})).json()
+        request = one_span(exported, "POST /v1/knowledge:search")
+        call = one_span(exported, f"embeddings {found['encoder']}")
+
+    assert request.context is not None
+    assert call.parent is not None
+    assert (call.parent.span_id, call.kind) == (request.context.span_id, SpanKind.CLIENT)
 
 
 def test_every_error_has_a_reason_of_the_contract() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from opentelemetry.trace import SpanKind
 from sqlalchemy import text
 
 from chassis import database as db
@@ -51,7 +50,6 @@ from tests.contract.fake_knowledge import FakeEncoder, fake_embeddings
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.models.encoder import EncoderProcess
 from tests.support.models.scripted_llm import ScriptedLLM
-from tests.support.spans import exported_spans, one_span
 from tests.support.stack import (
     LIMITS,
     NO_SERVER,
@@ -628,17 +626,3 @@ async def test_a_body_of_documents_may_be_larger_than_others(
 
     assert over.json()["reason"] == "BODY_TOO_LARGE"
     assert within.json()["reason"] == "MALFORMED_REQUEST"
-
-
-async def test_the_call_of_the_encoder_is_a_span_of_the_request_that_made_it(
-    router: RunningRouter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await RestApi(router.rest, ROUTER).ask("SearchKnowledge", query="Which encoder is it?")
-    with exported_spans(monkeypatch) as exported:
-        found = await RestApi(router.rest, ROUTER).ask("SearchKnowledge", query="How deep is it?")
-        request = one_span(exported, "POST /v1/knowledge:search")
-        call = one_span(exported, f"embeddings {found['encoder']}")
-
-    assert call.parent is not None
-    assert request.context is not None
-    assert (call.parent.span_id, call.kind) == (request.context.span_id, SpanKind.CLIENT)
