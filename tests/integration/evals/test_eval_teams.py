@@ -1,7 +1,7 @@
 """Evaluations with different models as solvers, in roles and as agents, on real services over scripted models."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import pytest
@@ -35,8 +35,8 @@ NAMES = tuple(agent.id for agent in AGENTS)
 async def models(scripted: ScriptedLLM) -> AsyncIterator[dict[str, ScriptedLLM]]:
     """A server for each model."""
     scripted.answer = says
-    with ScriptedLLM() as llama, ScriptedLLM() as qwen, ScriptedLLM() as phi:
-        servers = dict(zip(MODELS, (llama, qwen, phi), strict=True))
+    with ExitStack() as opened:
+        servers = {name: opened.enter_context(ScriptedLLM(model=name)) for name in MODELS}
         for server in servers.values():
             server.answer = says
         yield servers

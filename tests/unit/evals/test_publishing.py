@@ -50,7 +50,7 @@ def votes_on_programs() -> list[Record]:
     def program(number: int) -> str:
         return f"So.\n```python\n# {SECRET}\ndef shared(apples):\n    return apples + {number}\n```"
 
-    made = []
+    made: list[Record] = []
     for record in delegation_records.a_recording(12, honest=True):
         if record["kind"] == "item":
             made.append({**record, "answer": PROGRAM, "answer_type": "CODE", "aliases": []})
