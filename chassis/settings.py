@@ -36,9 +36,10 @@ class HttpSettings(BaseSettings):
     http_upload_timeout_s: float = Field(
         900.0, gt=0, description="Time within which a form with a file must arrive, however steadily it comes [s]"
     )
-    # Longer than usual clients and proxies keep theirs: whoever closes first never sends into a closed connection.
+    # Longer than clients and proxies usually keep theirs (httpx 5 s, nginx 60 s, Go 90 s), so that none of them sends a
+    # request into a connection that is being closed.
     http_idle_timeout_s: int = Field(
-        75, ge=1, description="Time after which a connection without a request is closed [s]"
+        120, ge=1, description="Time after which a connection without a request is closed [s]"
     )
     http_max_connections: int = Field(
         1024,

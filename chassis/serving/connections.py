@@ -105,11 +105,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._watch()
 
     def _close_idle(self) -> bool:
-        """Close the connection that has been idle for longest, and return whether there was one."""
+        """Close the connection that has been idle for longest, and return whether there was one.
+
+        One whose client has not read its last reply yet is not idle: it would stay until the client did.
+        """
         idle = [
             (line.timeout_keep_alive_task.when(), line.transport)
             for line in self.connections
-            if isinstance(line, HttpToolsProtocol) and line.timeout_keep_alive_task and not line.transport.is_closing()
+            if isinstance(line, HttpToolsProtocol)
+            and line.timeout_keep_alive_task
+            and not line.transport.is_closing()
+            and not line.transport.get_write_buffer_size()
         ]
         if idle:
             min(idle, key=lambda one: one[0])[1].close()

@@ -209,9 +209,11 @@ class DialecticRun:
             error = raised
             self._reasons.append(f"{raised.reason}: {raised.message}")
         concern = self._concern()
+        # Before the note reserves its own.
+        affordable = self._affordable_ratings(kept_tokens=self._note_tokens() if concern.raised else 0)
         async with asyncio.TaskGroup() as group:
             if self._measures_stages:
-                group.create_task(self._measure_stages(is_note_due=concern.raised))
+                group.create_task(self._measure_stages(affordable))
             if concern.raised:
                 await self._run_note()
         answer = self._answer()
@@ -331,16 +333,15 @@ class DialecticRun:
         self._emit(finished)
         STAGE_SECONDS.labels(finished.stage.lower()).observe(finished.duration_ms / 1000)
 
-    async def _measure_stages(self, *, is_note_due: bool) -> None:
+    async def _measure_stages(self, affordable: int) -> None:
         """Measure every text beside all the others, the last first where the envelope does not pay for all.
 
         Args:
-            is_note_due: Whether the envelope keeps enough for a note.
+            affordable: Ratings that the envelope pays for [count, >= 0].
         """
         written = [done for done in self._stages if done.succeeded]
         beside = others_in_random_order([done.stage for done in written], self._comparison_seed())
         texts = {done.stage: done.text for done in written}
-        affordable = self._affordable_ratings(kept_tokens=self._note_tokens() if is_note_due else 0)
         async with asyncio.TaskGroup() as group:
             for place, done in enumerate(reversed(written)):
                 others = {stage: texts[stage] for stage in beside[done.stage]}

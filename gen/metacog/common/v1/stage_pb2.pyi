@@ -265,7 +265,7 @@ class StageMeasured(_message.Message):
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """Retrospective state of that text. Emotional response is the affect of the text; experience is the largest
-        similarity to a question that an agent of the deliberation answered right.
+        similarity of its last 800 characters to a question that an agent of the deliberation answered right.
         """
 
     @_builtins.property
