@@ -19,6 +19,7 @@ from cli.evaluation.common import (
     Hub,
     Items,
     MaxTokens,
+    Precision,
     ReportOnly,
     Router,
     Seeds,
@@ -47,6 +48,7 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     seeds: Seeds = "7",
     agents: Agents = "",
     assessor: Annotated[str, typer.Option(help="Assessor of the routing; default: the router's.")] = "",
+    precision: Precision = "",
     max_tokens: MaxTokens = 0,
     out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-compare"),
     concurrency: Concurrency = 1,
@@ -65,7 +67,7 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     """
     from evals.controls.arms import SYSTEM_TWOS, arms
     from evals.controls.files import COMMAND, write_report
-    from evals.harness.arms import Plan
+    from evals.harness.arms import Plan, described
     from evals.harness.session import REPORT, Session, records_in
     from evals.suite import Addresses
 
@@ -76,13 +78,13 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             raise typer.BadParameter(problem, param_hint="--strategy")
         plan = Plan(
             items=items_of(data, hub, sets, items),
-            arms=arms(strategy, listed(agents), assessor, max_tokens),
+            arms=described(arms(strategy, listed(agents), assessor, max_tokens), precision=precision),
             seeds=numbers(seeds, "--seeds"),
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
         again = command_line(COMMAND, strategy=strategy, **item_options(data, hub, sets, items), seeds=seeds,
-                      agents=agents, assessor=assessor, max_tokens=max_tokens or None,
+                      agents=agents, assessor=assessor, precision=precision, max_tokens=max_tokens or None,
                       **non_default(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
         record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))

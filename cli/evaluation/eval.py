@@ -21,6 +21,7 @@ from cli.evaluation.common import (
     ROUTER,
     Data,
     Hub,
+    Precision,
     Router,
     Sets,
     interruptible,
@@ -85,6 +86,7 @@ def routing(  # noqa: PLR0913 - each is an option of the command
     ),
     assessors: Annotated[str, typer.Option(help="Assessors, separated by commas; default: all.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Seed of every request.")] = 7,
+    precision: Precision = "",
     single_pass: Annotated[int, typer.Option(min=0, help="Items of each set whose answer alone is timed too.")] = 3,
     concurrency: Annotated[int, typer.Option(min=1, help="Concurrent requests; more than 1 distorts the times.")] = 1,
     timeout: Annotated[int, typer.Option(min=1, help="Time limit of one request [s].")] = 600,
@@ -107,7 +109,7 @@ def routing(  # noqa: PLR0913 - each is an option of the command
     from evals.routing.session import rewrite
 
     reject_two_sources(ctx)
-    reject_with(ctx, "outcomes", "data", "hub", "sets", "quick", "single_pass")
+    reject_with(ctx, "outcomes", "data", "hub", "sets", "quick", "single_pass", "precision")
     reject_with(ctx, "quick", "data", "hub", "sets", "items", "timeout")
     names = _known(listed(assessors), quick)
     if outcomes:
@@ -115,7 +117,7 @@ def routing(  # noqa: PLR0913 - each is an option of the command
         return score_outcomes(options) if report_only is None else score_again(report_only)
     if report_only is None:
         plan, source = _quick(names, seed) if quick else _whole(data, hub, sets, items, names)
-        plan = replace(plan, seed=seed, single_pass=single_pass, concurrency=concurrency)
+        plan = replace(plan, seed=seed, single_pass=single_pass, concurrency=concurrency, precision=precision)
         plan = plan if quick else replace(plan, timeout_ms=timeout * 1000)
         _record(plan, source, router, out, QUICK_S if quick else None)
     folder, report = rewrite(report_only or out)

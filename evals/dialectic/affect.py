@@ -10,6 +10,7 @@ from evals.dialectic.evolution import FIRST, LAST, STAGES
 from evals.errors import RecordsUnusable
 from evals.harness.rows import Row
 from evals.markdown import estimate, gain, table
+from evals.publishing.records import DIGEST, is_wordless
 from evals.records import Record
 from evals.stats.chance import Chance
 from evals.stats.gains import mean_interval, paired_gain
@@ -17,11 +18,10 @@ from kernel.msv.affect import AffectAnalyser
 
 AFFECT = "affect"
 STATED = "in the state"
-# With this published records begin what stands for a text.
-DIGEST = "digest:"
 READING = (
     "**ER by several analysers.** The same texts, by the analyser that the services used (`in the state`) and by those "
-    "that were asked for here; the poster takes the NRC lexicon."
+    "that were asked for here; the poster takes the NRC lexicon. A text that is an answer alone "
+    "has no ER."
 )
 
 # Level of each stage's text [0..1], by item and seed.
@@ -74,13 +74,14 @@ def affect_section(records: Sequence[Record], rows: Sequence[Row], chance: Chanc
 
 
 def _texts(row: Row) -> Mapping[str, str]:
+    """Return the texts by stage; without those that hold no words but an answer, whose ER is unknown."""
     texts = {each["stage"]: each["text"] for each in row.reply["stages"] if each["text"]}
     if any(text.startswith(DIGEST) for text in texts.values()):
         raise RecordsUnusable(
             f"the texts of {row.item.id} are not in the records, which are published: measure ER with --affect before "
             "`metacog eval publish`"
         )
-    return texts
+    return {stage: text for stage, text in texts.items() if not is_wordless(text)}
 
 
 def _stated(rows: Sequence[Row]) -> Levels:

@@ -42,7 +42,7 @@ def step_of(arm: str) -> tuple[str, int]:
 
 
 def arms(locks: Sequence[Lock], strategy: str, max_tokens: int = 0, *, equal_compute: bool = True) -> Sequence[Arm]:
-    """The whole task at once, and each step by System 1, by `strategy`, and by as many generations of one model.
+    """Return the arms: the whole task at once, and each step by System 1, by `strategy` and by self-consistency.
 
     Args:
         locks: The tasks.
@@ -63,7 +63,7 @@ def arms(locks: Sequence[Lock], strategy: str, max_tokens: int = 0, *, equal_com
 
 
 def introduced(by_id: Mapping[str, Lock], item: Item, prompt: str) -> Record:
-    """The record of a task, with its steps."""
+    """Return the record of a task, with its steps."""
     lock = by_id[item.id]
     steps = [[step.kind, step.first, step.second] for step in lock.steps]
     return {**introduction(item, prompt), "start": lock.start, "steps": steps}
@@ -87,7 +87,7 @@ def state_after(shown: str, text: str) -> str:
 
 @value
 class _Step:
-    """One step of every task that is so long, by one strategy.
+    """The requests for one step of every task that is so long, by one strategy.
 
     Attributes:
         by_id: The tasks by name.

@@ -23,7 +23,7 @@ Case = tuple[str, int]
 
 @value
 class Episode:
-    """One task by one strategy, with one seed.
+    """The course of one task by one strategy, with one seed.
 
     Attributes:
         task: The task.
@@ -43,8 +43,8 @@ class Episode:
 
 
 @value
-class WayFigures:
-    """One strategy on the tasks of one length.
+class StrategyFigures:
+    """The figures of one strategy on the tasks of one length.
 
     Attributes:
         name: Its name.
@@ -68,7 +68,7 @@ class WayFigures:
 
     @property
     def independent(self) -> float | None:
-        """Share of end states that would be right if steps erred independently, and no error undid another [0..1]."""
+        """Return the share of end states right if steps err independently, and no error undoes another [0..1]."""
         level = self.steps.value if self.steps else None
         return None if level is None else level**self.length
 
@@ -92,7 +92,7 @@ def episodes(evaluation: RecordedEvaluation, records: Sequence[Record]) -> Mappi
 
 def figures(
     found: Mapping[str, Mapping[Case, Episode]], strategy: str, chance: Chance
-) -> Mapping[int, Sequence[WayFigures]]:
+) -> Mapping[int, Sequence[StrategyFigures]]:
     """Return the figures by length, and over all lengths under 0.
 
     Args:
@@ -131,13 +131,13 @@ def _episode(item: Record, strategy: str, rows: Mapping[int, Row]) -> Episode | 
 
 def _way(
     name: str, length: int, found: Mapping[str, Mapping[Case, Episode]], strategy: str, chance: Chance
-) -> WayFigures:
+) -> StrategyFigures:
     own = _of_length(found[name], length)
     each = list(own.values())
     single = [right for one in each for right in one.steps]
     errors = [one.steps.index(False) + 1 for one in each if False in one.steps]
     others = [other for other in found if other != name] if name == strategy else []
-    return WayFigures(
+    return StrategyFigures(
         name=name,
         length=length,
         right=mean_interval(list(_by_task(own).values()), chance),
@@ -160,7 +160,7 @@ def _gain(before: Mapping[Case, Episode], after: Mapping[Case, Episode], chance:
 
 
 def _by_task(cases: Mapping[Case, Episode]) -> Mapping[str, float]:
-    """Share of seeds with which each task ended right."""
+    """Return the share of seeds with which each task ended right."""
     labels: dict[str, list[bool]] = {}
     for one in cases.values():
         labels.setdefault(one.task, []).append(one.right)

@@ -9,7 +9,7 @@ from evals.harness.heading_text import opening, settings_table
 from evals.harness.rows import RecordedEvaluation, recorded_evaluation
 from evals.harness.session import REPORT
 from evals.horizon.arms import AT_ONCE, SAME, SYSTEM_ONE, step_of
-from evals.horizon.figures import Case, Episode, WayFigures, episodes, figures
+from evals.horizon.figures import Case, Episode, StrategyFigures, episodes, figures
 from evals.markdown import UNKNOWN, estimate, gain, number, power, share, table
 from evals.plots.charts import Bar, curve
 from evals.records import Record
@@ -53,13 +53,13 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
 
 
 def _compared(evaluation: RecordedEvaluation) -> str:
-    """The strategy that deliberates."""
+    """Return the strategy that deliberates."""
     names = dict.fromkeys(step_of(arm)[0] for run in evaluation.runs for arm in run["arms"])
     return next((name for name in names if name not in (AT_ONCE, SYSTEM_ONE, SAME)), "")
 
 
 def _first_steps(evaluation: RecordedEvaluation) -> RecordedEvaluation:
-    """The evaluation with one arm for each way, for the table of settings."""
+    """Return the evaluation with one arm for each strategy, for the table of settings."""
     runs = [
         {**run, "arms": {step_of(arm)[0]: made for arm, made in run["arms"].items() if step_of(arm)[1] < 2}}
         for run in evaluation.runs
@@ -68,7 +68,7 @@ def _first_steps(evaluation: RecordedEvaluation) -> RecordedEvaluation:
 
 
 def _left_out(evaluation: RecordedEvaluation, found: Mapping[str, Mapping[Case, Episode]]) -> str:
-    """Tasks that a way has begun and not ended, by way."""
+    """Return how many tasks each strategy has begun and not ended."""
     begun: dict[str, set[Case]] = {}
     for row in (*evaluation.rows, *evaluation.failed):
         begun.setdefault(step_of(row.arm)[0], set()).add((row.item.id, row.seed))
@@ -76,7 +76,7 @@ def _left_out(evaluation: RecordedEvaluation, found: Mapping[str, Mapping[Case, 
     return ", ".join(f"{name} {count}" for name, count in lost.items() if count)
 
 
-def _ends(by_length: Mapping[int, Sequence[WayFigures]]) -> str:
+def _ends(by_length: Mapping[int, Sequence[StrategyFigures]]) -> str:
     rows = [
         [
             _length(length),
@@ -97,7 +97,7 @@ def _ends(by_length: Mapping[int, Sequence[WayFigures]]) -> str:
     return "End states by length:\n\n" + table(head, rows)
 
 
-def _gains(by_length: Mapping[int, Sequence[WayFigures]], strategy: str) -> str:
+def _gains(by_length: Mapping[int, Sequence[StrategyFigures]], strategy: str) -> str:
     rows = [
         [_length(length), other, gain(each), f"**{conclusion(each)}**", power(each.items) if each.items else UNKNOWN]
         for length, ways in by_length.items()
@@ -108,7 +108,7 @@ def _gains(by_length: Mapping[int, Sequence[WayFigures]], strategy: str) -> str:
     return f"{note}:\n\n{table(['steps', 'over', 'gain', 'conclusion', 'power'], rows)}"
 
 
-def _curve(by_length: Mapping[int, Sequence[WayFigures]]) -> str:
+def _curve(by_length: Mapping[int, Sequence[StrategyFigures]]) -> str:
     series: dict[str, list[tuple[float, Bar]]] = {}
     for length, ways in by_length.items():
         for way in ways:

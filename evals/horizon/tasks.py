@@ -19,7 +19,7 @@ ASK = "What does the lock show then? Answer with its digits as one number."
 
 @value
 class Step:
-    """One step.
+    """One change of a lock.
 
     Attributes:
         kind: `turn` one dial, `swap` two, turn `all`, or `reverse` their order.
@@ -33,7 +33,7 @@ class Step:
 
     @property
     def instruction(self) -> str:
-        """The step in words."""
+        """Return the step in words."""
         match self.kind:
             case "turn":
                 return f"Turn the {ORDINALS[self.first - 1]} dial up by {self.second}."
@@ -47,7 +47,7 @@ class Step:
 
 @value
 class Lock:
-    """One task.
+    """A task: a lock, and what is done to it.
 
     Attributes:
         item: The whole task, whose answer is the end state.

@@ -16,7 +16,7 @@ SECONDS_PER_HOUR = 3600
 
 @value
 class Expected:
-    """What one evaluation takes at most.
+    """The most that one evaluation takes.
 
     Attributes:
         name: Its name.
@@ -24,6 +24,7 @@ class Expected:
         seeds: Its seeds [count].
         load: What one item with one seed takes.
         recorded: Share of its requests that are recorded already [0..1].
+        text_tokens: Tokens of a text at most where the service sets them [count]; None: as asked for.
     """
 
     name: str
@@ -31,18 +32,21 @@ class Expected:
     seeds: int
     load: Load
     recorded: float = 0.0
+    text_tokens: int | None = None
 
     @property
     def cases(self) -> float:
-        """Items and seeds that are not recorded yet [count]."""
+        """Return how many items and seeds are not recorded yet [count]."""
         return self.items * self.seeds * (1 - self.recorded)
 
     def generated(self, max_tokens: int) -> float:
-        """Tokens that are generated at most [count], with so many for a text."""
+        """Return how many tokens are generated at most [count], with so many for a text."""
+        max_tokens = self.text_tokens or max_tokens
         return self.cases * (self.load.texts * max_tokens + self.load.ratings * min(RATING_TOKENS, max_tokens))
 
     def read(self, max_tokens: int) -> float:
-        """Tokens of the prompts, about [count]: the question in each, and whole texts of others."""
+        """Return about how many tokens the prompts have [count]: the question in each, and whole texts of others."""
+        max_tokens = self.text_tokens or max_tokens
         return self.cases * (self.load.prompts * QUESTION_TOKENS + self.load.quoted * max_tokens)
 
 
@@ -87,9 +91,11 @@ def estimate_table(expected: Sequence[Expected], max_tokens: int, per_second: fl
     head = ["evaluation", "items x seeds", "recorded already", "requests", "generations", "prompt tokens, about"]
     head += ["generated at most", "GPU hours at most"]
     least = min(each.items for each in expected)
+    others = "".join(f" ({each.name}: {each.text_tokens}, its default)" for each in expected if each.text_tokens)
     words = (
-        f"At most {max_tokens} tokens a text and {number(per_second, 0)} generated in a second ({source}). Texts that "
-        f"end by themselves are shorter. Power: with {least} items {power(least)}."
+        f"At most {max_tokens} tokens a text{others} and {number(per_second, 0)} generated in a second ({source}). "
+        f"Texts that end by themselves are shorter; reading long prompts takes time beside. "
+        f"Power: with {least} items {power(least)}."
     )
     return f"{words}\n\n{table(head, rows)}"
 

@@ -7,6 +7,8 @@ from kernel.values import value
 
 # Tokens of a rating at most [count].
 RATING_TOKENS = 64
+# Tokens of a System 1 answer at most where a request states none, as in routing [count]: the router's default.
+ANSWER_TOKENS = 1024
 # Agents of the suite's own files: those that deliberate, and the paper's specialists [count].
 DELIBERATING, SPECIALISTS = 5, 3
 # Stages of a dialectic that write a text, and the generalist's note [count].
@@ -37,7 +39,7 @@ class Load:
 
     @property
     def generations(self) -> int:
-        """Everything that a model generates [count]."""
+        """Return how much a model generates [count]."""
         return self.texts + self.ratings
 
 
@@ -59,7 +61,9 @@ def total(loads: Sequence[Load]) -> Load:
 
 
 def arbitration(solver_samples: int, arbitration_samples: int) -> Load:
-    """The full procedure, self-consistency with as many generations, and replays that call no model.
+    """Return the load of the full procedure, of self-consistency with as many generations, and of replays.
+
+    Replays call no model.
 
     Args:
         solver_samples: Samples of each solver, K_s [count].
@@ -75,13 +79,13 @@ def arbitration(solver_samples: int, arbitration_samples: int) -> Load:
 
 
 def routing() -> Load:
-    """The router's choice by every assessor and by its defaults, and the System 1 answer by itself."""
+    """Return the load of the router's choice by every assessor and by its defaults, and of the System 1 answer."""
     # verbalized, probe, hybrid, draft and default, each with a rating asked for once more.
     return Load(requests=6, texts=2, ratings=2 + 5 + 7 + 8 + 2, prompts=11)
 
 
 def dialectic(agents: int = DELIBERATING) -> Load:
-    """Dialectics with optimal, greedy and random roles, one of them measured at each stage, and their controls."""
+    """Return the load of dialectics with optimal, greedy and random roles, one measured at each stage, and controls."""
     deliberation = Load(
         requests=1,
         texts=CHAIN + NOTE,
@@ -97,14 +101,14 @@ def dialectic(agents: int = DELIBERATING) -> Load:
 
 
 def usual_routing() -> Load:
-    """The answers of a router that decides by its defaults, beside System 1 and votes with as many generations."""
+    """Return the load of the router's answers by its defaults, of System 1, and of votes with as many generations."""
     return Load(
         requests=4, texts=1 + USUAL + USUAL + ATTEMPTS + VOTES, ratings=ATTEMPTS, prompts=1 + USUAL + ATTEMPTS + 2
     )
 
 
 def delegation(agents: int = SPECIALISTS, *, product: bool = True) -> Load:
-    """Every agent's rating and answer, the rule by keywords, self-consistency, and the service's default rules."""
+    """Return the load of all agents' ratings and answers, of keywords, self-consistency, and the service's defaults."""
     ratings = ATTEMPTS * agents
     recorded = Load(requests=2, texts=agents, ratings=ratings, prompts=ratings + agents)
     controls = Load(requests=2, texts=ratings + agents, ratings=1, prompts=2)
@@ -113,7 +117,7 @@ def delegation(agents: int = SPECIALISTS, *, product: bool = True) -> Load:
 
 
 def conversation(replies: int) -> Load:
-    """A conversation of AutoGen's team: each reply after at most three attempts to select its speaker."""
+    """Return the load of a conversation of AutoGen's team, which selects each speaker in three attempts at most."""
     return Load(
         requests=1, texts=replies, ratings=3 * replies, prompts=4 * replies, quoted=4 * replies * (replies - 1) // 2
     )

@@ -12,7 +12,7 @@ from kernel.values import value
 
 
 class Paper(StrEnum):
-    """A paper whose tables are made."""
+    """The papers whose tables can be made."""
 
     MSV = "msv"
     MC_MAS = "mc-mas"
@@ -21,7 +21,7 @@ class Paper(StrEnum):
 
 @value
 class Usual:
-    """What a paper measures, where nothing else is asked for.
+    """The default options of a paper.
 
     Attributes:
         title: What the paper is called here.
@@ -64,7 +64,7 @@ CELLS, MAKERS = 15, 5
 
 @value
 class Asked:
-    """What the user asks for.
+    """The options that the user asks for.
 
     Attributes:
         paper: The paper.
@@ -100,6 +100,7 @@ class Part:
         services: The services whose addresses it takes.
         load: What an item takes.
         in_order: Whether items are asked one at a time, since the service learns from each.
+        text_tokens: Tokens of a text at most where the service sets them [count]; None: as asked for.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Part:
     services: Sequence[str]
     load: Load
     in_order: bool = False
+    text_tokens: int | None = None
 
 
 ALL_SERVICES = ("router", "assigner", "arbiter", "delegation")
@@ -126,9 +128,16 @@ def parts(asked: Asked, tasks: Path) -> Sequence[Part]:
     match asked.paper:
         case Paper.MSV:
             alone = {name: text for name, text in several.items() if name not in ("max-tokens", "seeds")}
-            once = {**alone, "seed": asked.seeds.partition(",")[0]}
+            once = {**alone, "seed": asked.seeds.partition(",")[0], **stated}
             return [
-                Part(name="routing", command="routing", options=once, services=("router",), load=loads.routing()),
+                Part(
+                    name="routing",
+                    command="routing",
+                    options=once,
+                    services=("router",),
+                    load=loads.routing(),
+                    text_tokens=loads.ANSWER_TOKENS,
+                ),
                 Part(
                     name="dialectic",
                     command="dialectic",
@@ -139,7 +148,7 @@ def parts(asked: Asked, tasks: Path) -> Sequence[Part]:
                 Part(
                     name="default-routing",
                     command="compare",
-                    options={**several, "strategy": "auto"},
+                    options={**several, "strategy": "auto", **stated},
                     services=ALL_SERVICES,
                     load=loads.usual_routing(),
                 ),

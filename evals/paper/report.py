@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from evals.harness.failures import error_of, replies_in_force
 from evals.harness.rows import RecordedEvaluation, recorded_evaluation
 from evals.markdown import number, power, table
 from evals.mc_mas import files as mc_mas
@@ -19,7 +20,7 @@ SPENT = ("generations", "completion_tokens")
 
 @value
 class Made:
-    """One evaluation of one model.
+    """The records of one evaluation, made with one model.
 
     Attributes:
         folder: Folder of the model.
@@ -43,14 +44,16 @@ def paper_report(title: str, estimate: str, made: Sequence[Made], chance: Chance
         made: All evaluations, those of other models too.
         chance: For all resampling.
     """
-    rows = [_row(each) for each in made]
+    answered = [each for each in made if _is_answered(each)]
+    rows = [_row(each) for each in answered]
     head = ["model", "evaluation", "items", "power", "requests", "failed", "generations", "generated", "records"]
     sections = [
         f"# The tables of {title}",
         "Each report has its tables beside the paper's, with power, cost and conclusions; `published` has the records "
         "without texts, of which `make evaluation-pages` makes pages below docs/evaluation/papers.",
         table(head, rows),
-        _all_models(made, chance or seeded(SEED)),
+        _left_out([each for each in made if each not in answered]),
+        _all_models(answered, chance or seeded(SEED)),
         f"## Estimate of the last start\n\n{estimate}",
         "## Commands\n\n" + "\n".join(f"- `{each.typed}`" for each in made if each.typed),
     ]
@@ -63,7 +66,7 @@ def published_name(part: str, folder: str) -> str:
 
 
 def _row(made: Made) -> Sequence[str]:
-    replies = [record for record in made.records if record["kind"] == "reply"]
+    replies = _in_force(made)
     items = len({record["item"] for record in replies})
     return [
         made.folder,
@@ -71,14 +74,33 @@ def _row(made: Made) -> Sequence[str]:
         str(items),
         power(items) if items else "none",
         number(len(replies), 0),
-        number(sum("reply" not in record for record in replies), 0),
+        number(sum(error_of(record) is not None for record in replies), 0),
         *(number(spent([made])[name], 0) for name in SPENT),
         f"[{published_name(made.part, made.folder)}](published/{published_name(made.part, made.folder)})",
     ]
 
 
+def _in_force(made: Made) -> Sequence[Record]:
+    """Return the reply to each request that counts; the router's evaluation names an assessor, and has one seed."""
+    replies = [record for record in made.records if record["kind"] == "reply"]
+    keyed = [{**each, "arm": each.get("arm") or each["asked"], "seed": each.get("seed", 0)} for each in replies]
+    return list(replies_in_force(keyed).values())
+
+
+def _is_answered(made: Made) -> bool:
+    """Return whether an evaluation has something to report on: in MC-MAS an arbitration, else any reply."""
+    arms = (record.get("arm") for record in made.records if record["kind"] == "reply" and "reply" in record)
+    return any(made.part != mc_mas.COMMAND or arm == FULL for arm in arms)
+
+
+def _left_out(made: Sequence[Made]) -> str:
+    """Return which evaluations are not in the tables, since they were begun and no request has a reply yet."""
+    names = ", ".join(f"`{each.folder}/{each.part}`" for each in made)
+    return f"Left out, since they have no answer yet: {names}." if names else ""
+
+
 def _all_models(made: Sequence[Made], chance: Chance) -> str:
-    """Table 1 of MC-MAS over all models; empty for other papers."""
+    """Return Table 1 of MC-MAS over all models; empty for other papers."""
     found = [recorded_evaluation(each.records, mc_mas.COMMAND) for each in made if each.part == mc_mas.COMMAND]
     return models_section([_run(each, chance) for each in found]) if found else ""
 

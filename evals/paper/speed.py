@@ -1,10 +1,10 @@
 """The speed of the model server that the suite uses, measured by a few answers at a time."""
 
-import asyncio
 import time
 from typing import Any
 
 from evals.errors import ServiceUnreachable
+from evals.harness.recorder import run_concurrently
 from evals.router_client import Body
 from evals.suite import Post
 
@@ -31,9 +31,7 @@ async def tokens_per_second(post: Post, concurrency: int) -> float:
         written += reply["metacog"]["usage"]["completion_tokens"]
 
     began = time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        for seed in range(concurrency):
-            group.create_task(answer(seed))
+    await run_concurrently(range(concurrency), answer, concurrency)
     if not written:
         raise ServiceUnreachable("the model generates nothing; state its speed with --tokens-per-second")
     return written / max(1e-6, time.monotonic() - began)

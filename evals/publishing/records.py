@@ -20,6 +20,8 @@ from kernel.answers.words import SHORT_CHARACTERS
 MOST_WORDS, MOST_CHARACTERS = 3, 64
 # What stands before the answer that a text is replaced by.
 ANSWER = "Final Answer: "
+# With this begins what stands for a text without a readable answer.
+DIGEST = "digest:"
 # Parts of a reply that hold what services and models said; the others are names, numbers and digests.
 SAID = ("reply", "error")
 # What became of programs; its details are whatever a program printed or raised.
@@ -127,8 +129,18 @@ def condensed(text: str, known: Known | None, programs: Sequence[str] = ()) -> s
     return stands
 
 
+def is_wordless(text: str) -> bool:
+    """Return whether a text is what published records have instead of one: a digest, or an answer alone.
+
+    Example:
+        >>> is_wordless("digest:e6e28ff3"), is_wordless("Final Answer: B"), is_wordless("It is so. Final Answer: B")
+        (True, True, False)
+    """
+    return text.startswith(DIGEST) or (text.startswith(ANSWER) and _is_short(text.removeprefix(ANSWER)))
+
+
 def _digest(text: str) -> str:
-    return f"digest:{sha256(text.encode()).hexdigest()[:8]}"
+    return f"{DIGEST}{sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _read(text: str, known: Known) -> str | None:

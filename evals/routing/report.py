@@ -53,6 +53,7 @@ def _heading(evaluation: RecordedRouting, found: Figures) -> str:
     models = sorted({row.single_pass.model for row in evaluation.rows if row.single_pass is not None})
     lines_by_name = {
         "model": ", ".join(models) or "not reported",
+        **({"precision": first["precision"]} if first.get("precision") else {}),
         "items": f"{found.wrong.of} of {len(found.sets)} data sets, seed {first['seed']}",
         "power": _power(found),
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in evaluation.runs)),
@@ -85,8 +86,8 @@ def _command(run: Record) -> str:
         timeout=(0 if run["data"] == QUICK else seconds, 0 if run["data"] == QUICK else usual.timeout_ms / 1000),
     )
     given = {name: f"{number:g}" for name, number in options.items()}
-    assessors = ",".join(run["assessors"])
-    return f"`{command_line(ROUTING, **_data(run), assessors=assessors, seed=run['seed'], **given, out='DIR')}`"
+    stated = {"assessors": ",".join(run["assessors"]), "seed": run["seed"], "precision": run.get("precision")}
+    return f"`{command_line(ROUTING, **_data(run), **stated, **given, out='DIR')}`"
 
 
 def _data(run: Record) -> Mapping[str, object]:

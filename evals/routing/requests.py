@@ -32,7 +32,7 @@ DRAFT = AssessorName.DRAFT.value
 # The System 1 answer by itself; recorded under the name of its strategy.
 SINGLE_PASS = Strategy.SYSTEM_ONE.value
 # What stays the same over a run that is resumed.
-FIXED = ("seed", "seeding", "timeout_ms", "config_version", "threshold", "weights", "prompt_digests")
+FIXED = ("seed", "seeding", "timeout_ms", "config_version", "threshold", "weights", "prompt_digests", "precision")
 
 _NO_MODEL = ("BACKEND_UNAVAILABLE", "BACKEND_REPLY_INVALID")
 
@@ -55,12 +55,14 @@ class Plan(RequestLimits):
         single_pass: Items of each set whose System 1 answer is also asked for by itself [count], which shows what
             System 1 alone takes. Without the assessor `draft` that is every item.
         concurrency: Requests at a time [count, >= 1].
+        precision: Precision of the model's weights; empty: not stated.
     """
 
     items: Sequence[Item]
     assessors: Sequence[str] = ASSESSORS
     seed: int = 7
     single_pass: int = 3
+    precision: str = ""
 
 
 @value
@@ -124,6 +126,7 @@ async def heading(router: Router, plan: Plan, about: Record) -> Record:
         "single_pass": plan.single_pass,
         "concurrency": plan.concurrency,
         "timeout_ms": plan.timeout_ms,
+        "precision": plan.precision or None,
         **await configuration_in_force(router.post),
         "prompt_digests": prompt_digests(("question",)),
     }

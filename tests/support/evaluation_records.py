@@ -24,6 +24,7 @@ HEADING: Record = {
     "threshold": 0.45,
     "weights": WEIGHTS,
     "prompt_digests": {"question": "ab" * 32},
+    "precision": None,
 }
 
 

@@ -47,10 +47,19 @@ def paper(  # noqa: PLR0913 - each is an option of the command
         int, typer.Option(min=1, help="MC-MAS: samples of the arbiter, K_a.")
     ] = ARBITRATION_SAMPLES,
     tokens_per_second: Annotated[
-        float, typer.Option(min=0, help="Tokens that the server generates in a second; 0: measured by a few answers.")
+        float,
+        typer.Option(
+            min=0,
+            help="Tokens that the server generates in a second, for delegation in one task at a time; 0: measured.",
+        ),
     ] = 0.0,
     estimate_only: Annotated[
-        bool, typer.Option("--estimate-only", help="Print the estimate, and ask nothing.")
+        bool,
+        typer.Option(
+            "--estimate-only",
+            help="Print the estimate and stop: a few answers show the model and its speed; with --tokens-per-second "
+            "nothing is asked.",
+        ),
     ] = False,
     autogen_python: Annotated[
         Path | None, typer.Option(help="Delegation: interpreter of AutoGen's environment, for its row of Table II.")
@@ -82,6 +91,8 @@ def paper(  # noqa: PLR0913 - each is an option of the command
         precision=precision,
         limits={"concurrency": str(concurrency), "timeout": str(timeout)},
     )
+    if autogen_python is not None and name is not Paper.DELEGATION:
+        raise typer.BadParameter("AutoGen has a row in the tables of delegation alone", param_hint="--autogen-python")
     if autogen_python is not None and not url:
         raise typer.BadParameter("AutoGen asks the model server itself: give its URL", param_hint="--url")
     run = PaperRun(
@@ -92,7 +103,7 @@ def paper(  # noqa: PLR0913 - each is an option of the command
         concurrency=concurrency,
         autogen=AutoGen(python=autogen_python, url=url) if autogen_python is not None else None,
     )
-    text = printed_estimate(run, tokens_per_second)
+    text = printed_estimate(run, tokens_per_second, only=estimate_only)
     typer.echo(f"{usual.title}; its models: {usual.models}. {text}")
     if not estimate_only:
         make_tables(run, text)

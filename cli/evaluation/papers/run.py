@@ -1,4 +1,4 @@
-"""Runs the evaluations of a paper by their own commands, one after another; each continues where it was interrupted."""
+"""The evaluations of a paper run by their own commands, one after another, and continue where they were interrupted."""
 
 import asyncio
 import io
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from cli.evaluation.common import items_of
+from cli.evaluation.papers.tasks import made_tasks, require_same_tasks
 from cli.terminal.exits import UnusableInput
 from cli.terminal.output import stderr
 from evals.paper.parts import USUAL, Asked, Paper, Part, benchmark_tasks, folder_of, parts, per_maker, words
@@ -30,7 +31,7 @@ Found = TypeVar("Found")
 
 @value
 class AutoGen:
-    """AutoGen's environment, and the model server that it asks.
+    """The environment of AutoGen, and the model server that it asks.
 
     Attributes:
         python: Its interpreter.
@@ -43,7 +44,7 @@ class AutoGen:
 
 @value
 class PaperRun:
-    """One start of `metacog eval paper`.
+    """The options of one start of `metacog eval paper`.
 
     Attributes:
         asked: What is asked for.
@@ -63,17 +64,17 @@ class PaperRun:
 
     @property
     def own(self) -> str:
-        """Name of the folder of this model in this precision."""
+        """Return the name of the folder of this model in this precision."""
         return folder_of(self.model, self.asked.precision)
 
     @property
     def tasks(self) -> Path:
-        """File of the benchmark's tasks, the same for all models."""
+        """Return the file of the benchmark's tasks, the same for all models."""
         return self.folder / TASKS
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The evaluations."""
+        """Return the evaluations."""
         return parts(self.asked, self.tasks)
 
     def place(self, part: str) -> Path:
@@ -81,16 +82,32 @@ class PaperRun:
         return self.folder / self.own / part
 
 
-def estimate(run: PaperRun, per_second: float) -> str:
-    """Return what the run takes at most; the speed of the server is measured where it is not given [1/s, 0]."""
+def estimate(run: PaperRun, per_second: float, *, only: bool) -> str:
+    """Return what the run takes at most.
+
+    Args:
+        run: The run.
+        per_second: Tokens that the server generates in a second [1/s]; 0: measured, as many answers at a time as the
+            evaluations ask for.
+        only: Whether nothing but the estimate is wanted; then a model is asked only for its speed.
+
+    Raises:
+        UnusableInput: When the suite uses another model, or the folder has tasks of another benchmark.
+        ServiceUnreachable: When the router, or the model behind it, cannot be reached.
+    """
     from evals.paper.estimate import Expected, estimate_table
     from evals.paper.loads import conversation
     from evals.paper.speed import tokens_per_second
 
-    source = "as given" if per_second else f"measured with {run.concurrency} answers at a time"
-    if not per_second:
-        per_second = _with_suite(run, lambda suite: tokens_per_second(_router(suite), run.concurrency))
+    if run.asked.paper is Paper.DELEGATION:
+        require_same_tasks(run.tasks, run.asked)
     items, seeds = _items(run), len(run.asked.seeds.split(","))
+    if not (only and per_second):
+        _check_model(run)
+    at_once = 1 if any(part.in_order for part in run.parts) else run.concurrency
+    source = "as given" if per_second else f"measured, {at_once} at a time"
+    if not per_second:
+        per_second = _with_suite(run, lambda suite: tokens_per_second(_router(suite), at_once))
     expected = [_expected(run, part, items, 1 if part.command == "routing" else seeds) for part in run.parts]
     if run.autogen is not None:
         expected.append(Expected(name=AUTOGEN, items=items, seeds=1, load=conversation(3)))
@@ -103,7 +120,6 @@ def make_tables(run: PaperRun, estimated: str) -> None:
     from evals.paper.report import paper_report, published_name
     from evals.publishing.files import publish
 
-    _check_model(run)
     if run.asked.paper is Paper.DELEGATION:
         _benchmark(run)
     beside = _autogen(run)
@@ -124,7 +140,9 @@ def _expected(run: PaperRun, part: Part, items: int, seeds: int) -> "Expected":
     file = run.place(part.name) / "records.jsonl"
     records = read_records(file) if file.exists() else []
     share = recorded_share(records, items * seeds * part.load.requests)
-    return Expected(name=part.name, items=items, seeds=seeds, load=part.load, recorded=share)
+    return Expected(
+        name=part.name, items=items, seeds=seeds, load=part.load, recorded=share, text_tokens=part.text_tokens
+    )
 
 
 def _items(run: PaperRun) -> int:
@@ -154,15 +172,15 @@ def _benchmark(run: PaperRun) -> None:
     """Make the tasks of delegation, once for all models."""
     if run.tasks.exists():
         return
-    run.folder.mkdir(parents=True, exist_ok=True)
     source = [word for name, text in run.asked.source.items() for word in (f"--{name}", text)]
     sizes = ["--per-cell", str(run.asked.items), "--per-maker", str(per_maker(run.asked.items))]
-    _evaluate(["benchmark", *source, *sizes, "--out", str(run.tasks)])
+    with made_tasks(run.tasks, run.asked) as unfinished:
+        _evaluate(["benchmark", *source, *sizes, "--out", str(unfinished)])
 
 
 def _autogen(run: PaperRun) -> Sequence[str]:
     """Have AutoGen answer the tasks; returns the option that compares its answers."""
-    if run.autogen is None or run.asked.paper is not Paper.DELEGATION:
+    if run.autogen is None:
         return []
     place, team = run.place(AUTOGEN), run.autogen
     options = {"tasks": run.tasks, "python": team.python, "url": team.url, "model": run.model, "out": place}

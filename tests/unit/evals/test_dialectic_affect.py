@@ -75,6 +75,19 @@ def test_published_records_keep_what_was_measured_and_cannot_be_measured_later(t
         with_affect(published(long), {"length": by_length})
 
 
+def test_a_text_that_is_an_answer_alone_has_no_emotional_response() -> None:
+    text = "It may be so, or it may not be so."
+    records = [
+        *RECORDED[:2],
+        reply("one", DIALECTIC, felt("Final Answer: yes", text, 0.2), path="/v1/deliberations"),
+    ]
+
+    [measured] = with_affect(records, {"length": by_length})
+
+    assert "THESIS" not in measured["levels"]
+    assert measured["levels"]["SYNTHESIS"] == len(text) / 100
+
+
 def test_the_command_measures_by_the_analysers_that_it_names(tmp_path: Path) -> None:
     (tmp_path / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in RECORDED))
     typed = ["eval", "dialectic", "--report-only", str(tmp_path)]

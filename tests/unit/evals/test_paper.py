@@ -1,15 +1,21 @@
 """What the tables of a paper take, by hand, and the commands that make them."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cli.__main__ import app
+from cli.evaluation.papers.tasks import made_tasks
+from evals.errors import ServiceUnreachable
 from evals.paper.estimate import Expected, estimate_table, hours
-from evals.paper.loads import Load, arbitration, delegation
+from evals.paper.loads import ANSWER_TOKENS, Load, arbitration, delegation
 from evals.paper.parts import Asked, Paper, parts, words
-from evals.paper.report import recorded_share
+from evals.paper.report import Made, paper_report, recorded_share
+from evals.paper.speed import tokens_per_second
+from evals.records import Record
+from services.router.settings import Settings
 
 
 def asked(paper: Paper, precision: str = "") -> Asked:
@@ -67,7 +73,8 @@ def test_what_is_recorded_is_not_estimated_again() -> None:
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [
-        (["mc-mas", "--model", "m", "--autogen-python", "python"], "give its URL"),
+        (["delegation", "--model", "m", "--autogen-python", "python"], "give its URL"),
+        (["mc-mas", "--model", "m", "--autogen-python", "python", "--url", "u"], "tables of delegation alone"),
         (["mc-mas", "--model", "m", "--data", ".", "--hub", "boolq"], "not both"),
         (["mc-mas", "--model", "m", "--hub", "rivers", "--tokens-per-second", "1"], "there is no public set rivers"),
     ],
@@ -78,3 +85,69 @@ def test_what_is_asked_wrongly_is_named(typed: list[str], complaint: str, tmp_pa
     ended = CliRunner().invoke(app, words_typed, env={"COLUMNS": "200"})
 
     assert complaint in f"{ended.output} {getattr(ended.exception, 'message', '')}"
+
+
+def test_texts_whose_length_the_service_sets_are_estimated_by_its_default() -> None:
+    [routing, *_] = parts(asked(Paper.MSV), Path("tasks.jsonl"))
+    load = Load(requests=1, texts=2, ratings=0, prompts=1)
+    expected = Expected(name="routing", items=1, seeds=1, load=load, text_tokens=routing.text_tokens)
+
+    assert routing.text_tokens == ANSWER_TOKENS == Settings.model_fields["answer_max_tokens"].default
+    assert expected.generated(64) == 2 * ANSWER_TOKENS
+    assert "64 tokens a text (routing: 1024, its default)" in estimate_table([expected], 64, 1, "as given")
+
+
+def test_every_evaluation_of_a_paper_records_the_precision() -> None:
+    made = [part for paper in Paper for part in parts(asked(paper, "4-bit"), Path("tasks.jsonl"))]
+
+    assert {part.options.get("precision") for part in made} == {"4-bit"}
+
+
+@pytest.mark.parametrize(
+    ("items", "data", "complaint"),
+    [("2", "questions", "20 tasks, and 35 are asked for"), ("1", "others", "is asked for"), ("1", "questions", "")],
+)
+def test_tasks_of_another_benchmark_are_not_measured(items: str, data: str, complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "out" / "tasks.jsonl"
+    made_from = Asked(paper=Paper.DELEGATION, source={"data": str(tmp_path / "questions")}, items=1, seeds="7",
+                      max_tokens=64, limits={})  # fmt: skip
+    with made_tasks(file, made_from) as unfinished:
+        unfinished.write_text("{}\n" * 20)
+        assert not file.exists()
+    typed = ["eval", "paper", "delegation", "--model", "m", "--data", str(tmp_path / data), "--items", items,
+             "--tokens-per-second", "9", "--estimate-only", "--out", str(tmp_path / "out")]  # fmt: skip
+
+    ended = CliRunner().invoke(app, typed)
+
+    message = getattr(ended.exception, "message", "")
+    assert complaint in message
+    assert ("give the options that it was made with, or another --out" in message) == bool(complaint)
+    assert (ended.exit_code == 0) == (not complaint)
+
+
+def test_an_unreachable_router_is_named_when_the_speed_is_measured() -> None:
+    async def post(_path: str, _body: object) -> Record:
+        raise ServiceUnreachable("no router answers")
+
+    with pytest.raises(ServiceUnreachable, match="no router answers"):
+        asyncio.run(tokens_per_second(post, 3))
+
+
+def test_an_evaluation_without_an_answer_is_left_out_and_a_superseded_error_is_no_failure() -> None:
+    request = {"kind": "reply", "item": "a", "asked": "draft"}
+    answered = [{"kind": "run"}, {**request, "error": {"status": 504}}, {**request, "reply": {}}]
+    heading: Record = {"kind": "run", "command": "mc-mas", "arms": {}}
+
+    page = paper_report(
+        "MSV",
+        "",
+        [
+            Made(folder="done", part="routing", records=answered, typed=""),
+            Made(folder="begun", part="mc-mas", records=[heading], typed=""),
+        ],
+    )
+
+    assert "| [routing](done/routing/report.md) | 1 |" in page
+    # One request, and none of it failed.
+    assert " | 1 | 0 | 0 | 0 | [routing_done.jsonl.gz]" in page
+    assert "Left out, since they have no answer yet: `begun/mc-mas`." in page
