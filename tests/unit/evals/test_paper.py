@@ -134,8 +134,8 @@ def test_an_unreachable_router_is_named_when_the_speed_is_measured() -> None:
 
 
 def test_an_evaluation_without_an_answer_is_left_out_and_a_superseded_error_is_no_failure() -> None:
-    request = {"kind": "reply", "item": "a", "asked": "draft"}
-    answered = [{"kind": "run"}, {**request, "error": {"status": 504}}, {**request, "reply": {}}]
+    request: Record = {"kind": "reply", "item": "a", "asked": "draft"}
+    answered: list[Record] = [{"kind": "run"}, {**request, "error": {"status": 504}}, {**request, "reply": {}}]
     heading: Record = {"kind": "run", "command": "mc-mas", "arms": {}}
 
     page = paper_report(
