@@ -431,13 +431,13 @@ async def test_a_line_that_is_repeated_after_its_run_has_the_citations_of_that_r
         with psycopg.connect(empty_database_url.replace("+psycopg", "")) as connection:
             connection.execute("UPDATE router.batch_lines SET due_at = now()")  # the lease has run out
         batch = await ended(client, made)
-        told = body_of((await results(client, batch.output_file_id))["a"])["metacog"]
-        run = (await api.ask("GetRun", run_id=told["run_id"]))["run"]
+        explanation = body_of((await results(client, batch.output_file_id))["a"])["metacog"]
+        run = (await api.ask("GetRun", run_id=explanation["run_id"]))["run"]
         await api.ask("DeleteKnowledge", document_id=document["document_id"])
 
     assert len(scripted.bodies) == 1
-    assert [one["passage"] for one in told["citations"]] == [document["text"]]
-    assert told["citations"] == run["citations"]
+    assert [one["passage"] for one in explanation["citations"]] == [document["text"]]
+    assert explanation["citations"] == run["citations"]
 
 
 async def test_embeddings_run_in_batches(

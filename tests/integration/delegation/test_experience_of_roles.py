@@ -56,9 +56,9 @@ async def test_called_alone_the_assigner_asks_delegation(
     assert reasons(done)[1:] == ["no right answer of this agent is recorded yet"] * 2
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
+@pytest.mark.parametrize("protocol", ["rest", "rpc"])
 async def test_a_text_near_what_an_agent_answered_right_has_experience_and_every_text_has_affect(
-    scripted: ScriptedLLM, database_url: str, encoder_url: str, face: str
+    scripted: ScriptedLLM, database_url: str, encoder_url: str, protocol: str
 ) -> None:
     async with (
         taught(scripted, database_url, encoder_url) as (delegation, agents),
@@ -67,7 +67,7 @@ async def test_a_text_near_what_an_agent_answered_right_has_experience_and_every
         scripted.answer = cast(
             thesis="Bread is wonderful!", synthesis="Saturn is the planet of the solar system with the most moons."
         )
-        api = RestApi(assigner.rest, ASSIGNER) if face == "rest" else RpcApi(assigner.grpc, ASSIGNER)
+        api = RestApi(assigner.rest, ASSIGNER) if protocol == "rest" else RpcApi(assigner.grpc, ASSIGNER)
         done = await api.ask("Deliberate", question=QUESTION)
 
     states = {each["stage"]: each["msv"] for each in done["measurements"]}

@@ -94,7 +94,7 @@ async def test_agents_of_different_models_delegate_to_one_another_by_the_service
     made = recorded_evaluation(records, "delegation")
     assert {row.said.models for row in made.of("solve")} == {MODELS}
     assert len(made.of(delegation_arms.PRODUCT)) == len(ITEMS)
-    # The right answer is told with the task, so that the service learns.
+    # The right answer is sent with the task, so that the service learns.
     assert all(row.reply["profile_updates"] for row in made.of(delegation_arms.PRODUCT))
     report = delegation_files.write_report(records, tmp_path, seeded(7, draws=40))
     assert "- model: llama, qwen, phi" in report

@@ -178,11 +178,11 @@ async def test_without_contents_a_run_names_its_sources_without_their_words(
     async with router_at(scripted, own_database_url, tmp_path, encoder_url=encoder_url, storage=storage) as router:
         api = RestApi(router.rest, ROUTER)
         await api.ask("AddKnowledge", documents=[{"document_id": "depth", "title": "The fjord", "text": FJORD}])
-        told = (await _chat(router, metacog={"knowledge": {"cite": 1}}))["metacog"]
+        explanation = (await _chat(router, metacog={"knowledge": {"cite": 1}}))["metacog"]
 
-        [recorded] = (await api.ask("GetRun", run_id=told["run_id"]))["run"]["citations"]
+        [recorded] = (await api.ask("GetRun", run_id=explanation["run_id"]))["run"]["citations"]
 
-    assert told["citations"][0]["passage"] == FJORD
+    assert explanation["citations"][0]["passage"] == FJORD
     assert recorded == {"number": 1, "document_id": "depth", "title": "", "chunk": 0, "passage": ""}
 
 

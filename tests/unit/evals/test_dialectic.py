@@ -84,8 +84,10 @@ def judged_beside_earlier_texts(record: Record) -> Record:
     """A reply in which each text was judged beside the texts before it."""
     if record.get("arm") != DIALECTIC:
         return record
-    told = [{**each, "beside": list(STAGES)[:place]} for place, each in enumerate(record["reply"]["measurements"])]
-    return {**record, "reply": {**record["reply"], "measurements": told}}
+    measurements = [
+        {**each, "beside": list(STAGES)[:place]} for place, each in enumerate(record["reply"]["measurements"])
+    ]
+    return {**record, "reply": {**record["reply"], "measurements": measurements}}
 
 
 def test_states_of_texts_that_were_judged_beside_more_and_more_others_are_left_out(tmp_path: Path) -> None:

@@ -392,7 +392,7 @@ def test_the_services_default_is_a_row_of_its_own_beside_the_papers_rule(tmp_pat
     assert "All methods but the service's default are replayed" in report
 
 
-def test_the_service_is_asked_by_its_own_rules_and_told_the_right_answer() -> None:
+def test_the_service_is_asked_by_its_own_rules_and_gets_the_right_answer() -> None:
     usual = next(arm for arm in arms(product=True) if arm.name == PRODUCT)
 
     call = usual.call(an_item(2), 7, {})
